@@ -8,8 +8,11 @@ ARG BASE=python:3.11.14-slim-bookworm
 FROM ${BASE} AS build
 WORKDIR /build
 RUN ["python3", "-m", "venv", "--without-pip", "/opt/nodemanager"]
+# signing.txt: the operator signs its audit log. s3.txt: it may copy it to object storage.
 COPY requirements/runtime.txt ./
-RUN --mount=type=secret,id=pip,target=/etc/pip.conf ["python3", "-m", "pip", "--python", "/opt/nodemanager/bin/python", "install", "--disable-pip-version-check", "--no-cache-dir", "--no-compile", "--no-deps", "--only-binary=:all:", "--require-hashes", "--requirement", "runtime.txt"]
+COPY requirements/signing.txt ./
+COPY requirements/s3.txt ./
+RUN --mount=type=secret,id=pip,target=/etc/pip.conf ["python3", "-m", "pip", "--python", "/opt/nodemanager/bin/python", "install", "--disable-pip-version-check", "--no-cache-dir", "--no-compile", "--no-deps", "--only-binary=:all:", "--require-hashes", "--requirement", "runtime.txt", "--requirement", "signing.txt", "--requirement", "s3.txt"]
 COPY src/nodemanager /opt/nodemanager/lib/python3.11/site-packages/nodemanager
 # Compiled now, since nobody can write there later; by content, so that building twice gives the same files.
 RUN ["/opt/nodemanager/bin/python", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "/opt/nodemanager/lib"]

@@ -47,6 +47,10 @@ bin/manager: $(VENV)/.dev requirements/runtime.txt $(wildcard tools/*) $(shell f
 	$(BIN)/python -m tools.binary build/site $@
 	rm -rf build
 
+.PHONY: release
+release: $(VENV)/.release ## Build dist/ for hosts without Python, packages too: TARGETS=names, SIGNING_KEY=minisign.key
+	$(BIN)/python -m tools.release $(TARGETS) $(if $(SIGNING_KEY),--sign "$(SIGNING_KEY)") $(ARGS)
+
 .PHONY: image
 IMAGE ?= nodemanager
 image: ## Build the container image (IMAGE=name, IMAGE_FLAGS for docker build; needs docker)
@@ -105,6 +109,12 @@ e2e: $(VENV)/.dev bin/manager ## Run the built bin/manager the way a user does, 
 	$(BIN)/pytest --dist loadfile --no-loadscope-reorder tests/e2e tests/hosts $(or $(ARGS),--ignore=$(ALONE))
 	$(if $(ARGS),,$(BIN)/pytest -n 0 $(ALONE))
 
+# One worker: a guest without KVM takes a core. FIGURES=dir keeps what it measured, and what DRBD said.
+.PHONY: lab
+lab: $(VENV)/.dev ## Boot two QEMU guests with real bonds, VLANs and DRBD between them (as root; docs/lab.md)
+	@[ "$$(id -u)" = 0 ] || { echo "cannot boot guests: their root is made by debootstrap, as root; run sudo make lab" >&2; exit 1; }
+	NODEMANAGER_LAB_FIGURES="$(abspath $(FIGURES))" nice -n 19 $(BIN)/pytest -n 0 tests/lab $(ARGS)
+
 .PHONY: mutate
 mutate: $(VENV)/.dev ## Make small mistakes where they cost most, and see whether tests notice (as root; ARGS=--help)
 	$(BIN)/python -m tools.mutate $(ARGS)
@@ -131,7 +141,7 @@ docs-record: $(VENV)/.dev ## Record the terminal of the home page anew, from a r
 
 .PHONY: lock
 lock: ## Refresh the lock files (needs uv on PATH)
-	cd requirements && for lock in runtime server dev docs browser bench; do \
+	cd requirements && for lock in runtime signing s3 server dev docs browser bench release; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	    --exclude-newer $(LOCK_DATE) --upgrade $$lock.in --output-file $$lock.txt; done
 
@@ -160,6 +170,10 @@ $(VENV)/.docs: requirements/docs.txt $(VENV)/.dev
 
 $(VENV)/.browser: requirements/browser.txt $(VENV)/.dev
 	$(PIP_INSTALL) --require-hashes -r requirements/browser.txt
+	@touch $@
+
+$(VENV)/.release: requirements/release.txt $(VENV)/.dev
+	$(PIP_INSTALL) --require-hashes -r requirements/release.txt
 	@touch $@
 
 $(VENV)/.bench: requirements/bench.txt $(VENV)/.dev

@@ -24,6 +24,7 @@ NOOP = Goal(5.0, "x")
 COLD = Goal(1.5, "x")
 RESIDENT = Goal(40.0, "MiB")
 START = Goal(600.0, "ms")
+FOREIGN = Goal(1.0, "MiB")
 _TITLE = "1000 files of 1 KiB, 50 templates{}; the ratio is relative to the floor in C"
 _HOST = "bench"
 
@@ -171,10 +172,15 @@ def _process(bench: _Bench, kubeconfig: Path) -> list[Row]:
                 starts.append(again.seconds * 1000)
                 cpu.append(again.cpu * 1000)
                 sizes.append(again.at_rest())
+    count = bench.settings.pick(500, 50)
+    agents.declare_foreign(kubeconfig, count)
+    with agents.running(kubeconfig, bench.root, _HOST, len(bench.work.config_sets())) as among:
+        grown = among.at_rest() - statistics.median(sizes)
     return [
         Row("resident after the cold pass", after, "MiB", goal=RESIDENT),
         Row("the same, with the process that renders, before it ends", busy, "MiB"),
         Row("resident after a no-op pass", statistics.median(sizes), "MiB", goal=RESIDENT),
+        Row(f"growth with {count} ConfigSets of 26 KB for other hosts", grown, "MiB", goal=FOREIGN),
         Row("start to the end of the first no-op pass", statistics.median(starts), "ms", goal=START),
         Row("start to the end of the first no-op pass, CPU", statistics.median(cpu), "ms"),
     ]

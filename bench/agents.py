@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from bench import apis, processes
 from bench.work import Work
@@ -131,13 +131,23 @@ def running(
 
 def declare(kubeconfig: Path, work: Work) -> None:
     """Create the ConfigSets of the work."""
+    asyncio.run(_create(kubeconfig, work.config_sets()))
 
-    async def create() -> None:
-        async with connect.connect(connect.Settings(kubeconfig=str(kubeconfig))) as client:
-            for one in work.config_sets():
-                await client.create(CONFIG_SETS, one, NAMESPACE)
 
-    asyncio.run(create())
+def declare_foreign(kubeconfig: Path, count: int) -> None:
+    """Create so many ConfigSets of 26 KB that are meant for other hosts."""
+    files = [{"path": f"/srv/foreign/{number}", "content": "x" * 950} for number in range(26)]
+    names = (f"foreign-{number}" for number in range(count))
+    sets = [
+        {"metadata": {"name": one, "labels": {"role": "other"}}, "spec": {"files": files}} for one in names
+    ]
+    asyncio.run(_create(kubeconfig, sets))
+
+
+async def _create(kubeconfig: Path, sets: Sequence[Mapping[str, Any]]) -> None:
+    async with connect.connect(connect.Settings(kubeconfig=str(kubeconfig))) as client:
+        for one in sets:
+            await client.create(CONFIG_SETS, one, NAMESPACE)
 
 
 def facts(root: Path, hostname: str) -> dict[str, str]:

@@ -73,20 +73,20 @@ def _versions(
     """Measure `--version`, at the first start and later; return what the bare interpreter takes."""
     bare = []
     for turn in range(settings.pick(11, 1)):
-        bare.append(_took([bench.python, "-IS", "-c", "pass"], bench.environment())[0])
+        bare.append(took([bench.python, "-IS", "-c", "pass"], bench.environment())[0])
         for one in made:
             argv, env = [*one.argv, "--version"], {**bench.environment(), **one.environment}
             if turn < settings.pick(3, 1):
                 for cache in one.caches:
                     shutil.rmtree(cache, ignore_errors=True)
-                costs[one.name].first.append(_took(argv, env)[0])
-            wall, cpu = _took(argv, env)
+                costs[one.name].first.append(took(argv, env)[0])
+            wall, cpu = took(argv, env)
             costs[one.name].version.append(wall)
             costs[one.name].version_cpu.append(cpu)
     return bare
 
 
-def _took(argv: list[str], env: Mapping[str, str]) -> tuple[float, float]:
+def took(argv: list[str], env: Mapping[str, str]) -> tuple[float, float]:
     """Return what running a program took, in milliseconds on the wall and of CPU."""
     ran = processes.run(argv, env)
     return (time.monotonic() - ran.started) * 1000, ran.cpu * 1000

@@ -14,26 +14,29 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import apis, nodes, processes
+from bench import apis, nodes, operator_account, processes
 from bench.report import Goal, Row, Section
 from bench.settings import Settings
 from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.api.common.node_conditions import ALIVE
 from nodemanager.client.auth import load
+from nodemanager.client.calls import Selection
 from nodemanager.client.http.transport import HttpTransport
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
 from nodemanager.host.process import runner
-from nodemanager.kube import times
+from nodemanager.kube import conditions, times
 from nodemanager.kube.core import LEASES
 
 NAME = "liveness"
-NAMESPACE = "nodemanager"
+NAMESPACE = operator_account.NAMESPACE
 AT_ONCE = 32
 SILENT = 0.05
+JOIN_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,10 @@ class Fleet:
     hosts: Sequence[str]
     duration: int
     """Seconds that a Lease lasts; here it is renewed half as often as by an agent, to spare the server."""
+    lease: int
+    """The same of hosts that stay alive."""
+    renewed: dict[str, datetime] = field(default_factory=dict)
+    """When each host gave its last sign of life."""
 
     @property
     def lost(self) -> Sequence[str]:
@@ -102,6 +109,10 @@ class Operator:
         """Return how many bytes that took, in bodies of requests."""
         return self.value(r'rest_client_request_size_bytes_sum\{verb="(?:PATCH|POST|PUT)"')
 
+    def unrecorded(self) -> float:
+        """Return how many changes are not in the audit log yet, or 1 while it cannot be written."""
+        return self.value("nodemanager_audit_pending") + self.value("nodemanager_audit_failing")
+
     def cpu(self) -> float:
         """Return the seconds that it has worked."""
         return self.value("process_cpu_seconds_total")
@@ -110,12 +121,13 @@ class Operator:
 def run(settings: Settings) -> Section:
     """Let a part of a fleet fall silent, and see what that costs."""
     count, duration = settings.pick(10_000, 200), settings.pick(60, 10)
+    lease = settings.pick(settings.lease, duration)
     with (
         tempfile.TemporaryDirectory(prefix="nodemanager-bench-") as name,
         apis.ours(Path(name)) as api,
-        operating(api.kubeconfig) as operator,
+        operating(asyncio.run(operator_account.kubeconfig(api.kubeconfig))) as operator,
     ):
-        rows = asyncio.run(_measure(api.kubeconfig, operator, count, duration))
+        rows = asyncio.run(_measure(api.kubeconfig, operator, count, duration, lease))
     return Section(NAME, f"the operator and {count} hosts, of which {SILENT:.0%} fall silent", rows)
 
 
@@ -135,22 +147,25 @@ def operating(kubeconfig: Path) -> Iterator[Operator]:
             process.wait(timeout=apis.STOP_TIMEOUT)
 
 
-async def _measure(kubeconfig: Path, operator: Operator, count: int, duration: int) -> list[Row]:
+async def _measure(kubeconfig: Path, operator: Operator, count: int, duration: int, lease: int) -> list[Row]:
     client = Client(HttpTransport(load.discover(path=str(kubeconfig), environ={}, run=runner.run)))
-    fleet = Fleet(client, [nodes.name(number) for number in range(count)], duration)
+    fleet = Fleet(client, [nodes.name(number) for number in range(count)], duration, lease)
     latest = 1.5 * duration
     try:
+        await until(lambda: operator.cpu() > 0, JOIN_SECONDS)
         await _join(fleet)
-        async with _renewing(fleet, fleet.hosts):
-            await until(lambda: operator.alive() == count, 300)
+        async with _renewing(fleet, fleet.lost, duration), _renewing(fleet, fleet.living, lease):
+            await until(lambda: operator.alive() == count, JOIN_SECONDS)
+            await until(lambda: operator.unrecorded() == 0, JOIN_SECONDS)
         memory = apis.resident(operator.pid) / 1024
-        async with _renewing(fleet, fleet.living):
+        async with _renewing(fleet, fleet.living, lease):
             began, worked = time.monotonic(), operator.cpu()
             before, sent = operator.writes(), operator.written()
             await until(lambda: operator.silent() >= len(fleet.lost), latest + 30)
             took, worked = time.monotonic() - began, operator.cpu() - worked
             written, sent = operator.writes() - before, operator.written() - sent
             marked = operator.silent()
+            waited = await _marked_after(fleet)
         after = apis.resident(operator.pid) / 1024
     finally:
         await client.close()
@@ -158,6 +173,9 @@ async def _measure(kubeconfig: Path, operator: Operator, count: int, duration: i
         Row(f"resident, {count} hosts alive", memory, "MiB", goal=Goal(100.0, "MiB")),
         Row("resident, after some fell silent", after, "MiB", goal=Goal(100.0, "MiB")),
         Row("until the last silent host was marked", took, "s", goal=Goal(latest, "s")),
+        Row("marked after its last sign of life, the first", waited[0], "s"),
+        Row("marked after its last sign of life, the median", waited[len(waited) // 2], "s"),
+        Row("marked after its last sign of life, the last", waited[-1], "s", goal=Goal(latest + 1.0, "s")),
         Row("writes for each of them, Events included", written / marked, "", goal=Goal(2.0, "")),
         Row("bytes written for each of them, Events included", sent / marked, "B"),
         Row("hosts that live and were marked", marked - len(fleet.lost), "", goal=Goal(0.0, "")),
@@ -165,14 +183,31 @@ async def _measure(kubeconfig: Path, operator: Operator, count: int, duration: i
     ]
 
 
+async def _marked_after(fleet: Fleet) -> list[float]:
+    """Return how many seconds after its last sign of life each silent host was marked; sorted."""
+    found = (await fleet.client.list(MANAGED_NODES, Selection(NAMESPACE))).items
+    marks = {one.metadata.name: conditions.get(one.status.conditions, ALIVE) for one in found}
+    told = {
+        name: moment
+        for name, mark in marks.items()
+        if mark is not None and mark.status == conditions.FALSE
+        and (moment := times.parse(mark.last_transition_time)) is not None
+    }  # fmt: skip
+    return sorted((moment - fleet.renewed[name]).total_seconds() for name, moment in told.items())
+
+
 async def _join(fleet: Fleet) -> None:
     """Make the ManagedNode and the Lease of every host, some at a time."""
-    left = iter(fleet.hosts)
+    left = iter(
+        [*((one, fleet.lease) for one in fleet.living), *((one, fleet.duration) for one in fleet.lost)]
+    )
 
     async def work() -> None:
-        for host in left:
+        for host, duration in left:
             await fleet.client.create(MANAGED_NODES, {"metadata": {"name": host}}, NAMESPACE)
-            await first_sign(fleet.client, host, fleet.duration)
+            await first_sign(fleet.client, host, duration)
+            await renew(fleet.client, host)  # a Lease that never changed proves nothing
+            fleet.renewed[host] = datetime.now(UTC)
 
     await asyncio.gather(*(work() for _ in range(AT_ONCE)))
 
@@ -191,15 +226,16 @@ async def renew(client: Client, host: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _renewing(fleet: Fleet, hosts: Sequence[str]) -> AsyncIterator[None]:
+async def _renewing(fleet: Fleet, hosts: Sequence[str], duration: int) -> AsyncIterator[None]:
     """Renew the Leases of hosts one after the other, evenly, until the end of the block."""
     turn = itertools.cycle(hosts)
-    pace = fleet.duration * 2 / 3 * AT_ONCE / len(hosts)
+    pace = duration * 2 / 3 * AT_ONCE / len(hosts)
 
     async def work() -> None:
         for host in turn:
             began = time.monotonic()
             await renew(fleet.client, host)
+            fleet.renewed[host] = datetime.now(UTC)
             await asyncio.sleep(max(0.0, pace - (time.monotonic() - began)))
 
     tasks = [asyncio.create_task(work()) for _ in range(AT_ONCE)]

@@ -7,38 +7,32 @@ what heartbeats cost is in `liveness`.
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import json
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from bench import apis, liveness, nodes, processes
+from bench import apis, liveness, nodes, operator_account, processes
 from bench.liveness import AT_ONCE, NAMESPACE, Operator
 from bench.report import Goal, Row, Section
 from bench.settings import Settings
 from nodemanager.api.common.managednode import MANAGED_NODES
-from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
-from nodemanager.api.rights import operator_rights
+from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT, NODE_MAINTENANCES
 from nodemanager.client.auth import load
 from nodemanager.client.calls import Selection
 from nodemanager.client.http.transport import HttpTransport
-from nodemanager.client.subresources import request_token
 from nodemanager.client.verbs import Client
-from nodemanager.controllers import assembly
+from nodemanager.fleet.maintenance import claims
+from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.host.process import runner
-from nodemanager.kube import core, errors
-from nodemanager.kube.objects import Resource
 
 NAME = "maintenance"
 LEASE_SECONDS = 7200
-NAMESPACES: Resource[Any] = Resource("", "v1", "Namespace", "namespaces", dict, namespaced=False)
 GROUP = "bench/group"
 WAIT_SECONDS = 1500
 PEERS = (
@@ -63,45 +57,11 @@ def run(settings: Settings) -> Section:
     with (
         tempfile.TemporaryDirectory(prefix="nodemanager-bench-") as name,
         apis.ours(Path(name)) as api,
-        liveness.operating(asyncio.run(_account(api.kubeconfig))) as operator,
+        liveness.operating(asyncio.run(operator_account.kubeconfig(api.kubeconfig))) as operator,
     ):
         rows = asyncio.run(_measure(api.kubeconfig, operator, count, maintenances))
     title = f"{maintenances} maintenances of {count} hosts, whose agents only claim and report"
     return Section(NAME, title, [*rows, *PEERS])
-
-
-async def _account(kubeconfig: Path) -> Path:
-    """Return a kubeconfig of the operator's own account: nobody else may make tasks."""
-    config = load.discover(path=str(kubeconfig), environ={}, run=runner.run)
-    client = Client(HttpTransport(config))
-    kinds: dict[str, Resource[Any]] = {
-        "Namespace": NAMESPACES, "ServiceAccount": core.SERVICE_ACCOUNTS, "Role": core.ROLES,
-        "RoleBinding": core.ROLE_BINDINGS,
-    }  # fmt: skip
-    try:
-        for one in assembly.manifests(NAMESPACE):
-            with contextlib.suppress(errors.AlreadyExists):
-                await client.create(kinds[one["kind"]].untyped(), one, one["metadata"].get("namespace", ""))
-        issued = await request_token(client, operator_rights.NAME, NAMESPACE, seconds=LEASE_SECONDS)
-    finally:
-        await client.close()
-    authority = base64.b64encode(config.ca or b"").decode()
-    written = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "operator",
-        "contexts": [
-            {"name": "operator", "context": {"cluster": "bench", "user": "operator", "namespace": NAMESPACE}}
-        ],
-        "clusters": [
-            {"name": "bench", "cluster": {"server": config.server, "certificate-authority-data": authority}}
-        ],
-        "users": [{"name": "operator", "user": {"token": issued.token}}],
-    }
-    path = kubeconfig.parent / "operator.kubeconfig"
-    path.write_text(json.dumps(written))
-    path.chmod(0o600)
-    return path
 
 
 async def _measure(kubeconfig: Path, operator: Operator, count: int, maintenances: int) -> list[Row]:
@@ -110,21 +70,14 @@ async def _measure(kubeconfig: Path, operator: Operator, count: int, maintenance
     try:
         await liveness.until(lambda: operator.cpu() > 0, 60)
         bare = apis.resident(operator.pid) / 1024
-        await _join(client, hosts, maintenances)
+        await join(client, hosts, maintenances)
         await liveness.until(lambda: operator.alive() == count, 300)
         before, worked, began = operator.writes(), operator.cpu(), time.monotonic()
-        argv = [sys.executable, "-m", "bench.children.task_agents", str(kubeconfig), NAMESPACE]
-        with subprocess.Popen(  # noqa: ASYNC220 - nobody waits for it here
-            argv, cwd=processes.ROOT, env=processes.environment(), stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        ) as agents:  # fmt: skip
-            try:
-                for number in range(maintenances):
-                    await client.create(NODE_MAINTENANCES, _maintenance(number), NAMESPACE)
-                seen = await _all_done(client, operator, maintenances)
-                told, _ = await asyncio.to_thread(agents.communicate, b"", 60)
-            finally:
-                agents.kill()
+        with agents(kubeconfig) as process:
+            for number in range(maintenances):
+                await client.create(NODE_MAINTENANCES, body(number), NAMESPACE)
+            seen = await all_done(client, operator, maintenances)
+            told, _ = await asyncio.to_thread(process.communicate, b"", 60)
         took, worked = time.monotonic() - began, operator.cpu() - worked
         written, reports = operator.writes() - before, json.loads(told)["reports"]
     finally:
@@ -142,7 +95,20 @@ async def _measure(kubeconfig: Path, operator: Operator, count: int, maintenance
     ]  # fmt: skip
 
 
-async def _join(client: Client, hosts: Sequence[str], groups: int) -> None:
+@contextlib.contextmanager
+def agents(kubeconfig: Path, child: str = "task_agents", *more: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run agents of all hosts, which only claim and report, until the end of the block."""
+    argv = [sys.executable, "-m", f"bench.children.{child}", str(kubeconfig), NAMESPACE, *more]
+    with subprocess.Popen(
+        argv, cwd=processes.ROOT, env=processes.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+async def join(client: Client, hosts: Sequence[str], groups: int) -> None:
     """Make the ManagedNode and the Lease of every host, some at a time."""
     left = iter(enumerate(hosts))
 
@@ -156,7 +122,8 @@ async def _join(client: Client, hosts: Sequence[str], groups: int) -> None:
     await asyncio.gather(*(work() for _ in range(AT_ONCE)))
 
 
-def _maintenance(number: int) -> dict[str, object]:
+def body(number: int) -> dict[str, object]:
+    """Return the maintenance of a group of hosts."""
     step = {"name": "touch", "execution": {"argv": ["touch", "/var/tmp/was-here"], "timeout": "1m"}}
     return {
         "metadata": {"name": f"m{number}"},
@@ -169,7 +136,7 @@ def _maintenance(number: int) -> dict[str, object]:
     }
 
 
-async def _all_done(client: Client, operator: Operator, maintenances: int) -> Seen:
+async def all_done(client: Client, operator: Operator, maintenances: int) -> Seen:
     """Wait until all maintenances have ended well; return what the operator took meanwhile."""
     seen, deadline = Seen(), time.monotonic() + WAIT_SECONDS
     while True:
@@ -179,5 +146,22 @@ async def _all_done(client: Client, operator: Operator, maintenances: int) -> Se
         if phases.count("Succeeded") == maintenances:
             return seen
         if time.monotonic() > deadline or {"Failed", "Stopped"} & set(phases):
-            raise processes.ChildFailed(f"cannot measure maintenances: they are {sorted(set(phases))}")
+            bad = next(iter(await failures(client)), "nobody has failed")
+            raise processes.ChildFailed(
+                f"cannot measure maintenances: they are {sorted(set(phases))} after"
+                f" {WAIT_SECONDS - deadline + time.monotonic():.0f} s; {bad}"
+            )
         await asyncio.sleep(1.0)
+
+
+async def failures(client: Client) -> list[str]:
+    """Return the hosts whose visits did not end well, and why."""
+    hosts = (await client.list(MANAGED_NODES, Selection(NAMESPACE))).items
+    found = [
+        (one.metadata.name, claims.decode(one.metadata.annotations.get(ANNOTATION_VISIT))) for one in hosts
+    ]
+    return [
+        f"{name}: {claim.state} since {claim.since}, {claim.reason} {claim.missing}"
+        for name, claim in found
+        if isinstance(claim, Claim) and claim.state.is_end and claim.state is not State.DONE
+    ]

@@ -93,7 +93,7 @@ def _folders(pairs: Mapping[Path, Path]) -> list[str]:
 def _cfengine(folder: Path, sources: Path, target: Path) -> list[str]:
     policy = folder / "files.cf"
     promises = "".join(
-        f'  "{there}" create => "true", perms => given, content => {json.dumps(file.read_text())};\n'
+        f'  "{there}" create => "true", perms => given, content => "{_escaped(file.read_text())}";\n'
         for file, there in _pairs(sources, target).items()
     )
     policy.write_text(
@@ -106,6 +106,11 @@ def _cfengine(folder: Path, sources: Path, target: Path) -> list[str]:
     for there in _folders(_pairs(sources, target)):
         Path(there).mkdir(exist_ok=True)  # it makes no parents of its own accord
     return ["--no-lock", "--file", str(policy)]
+
+
+def _escaped(text: str) -> str:
+    """Return a text as CFEngine has it between quotes: lines end as they do, and no \\n is one."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _salt(folder: Path, sources: Path, target: Path) -> list[str]:

@@ -10,10 +10,11 @@ from nodemanager.api.maintenance import shipped_templates
 from nodemanager.api.rights import policies
 from nodemanager.api.rights.rbac_objects import OWN_NAMESPACE
 from nodemanager.controllers import assembly
-from nodemanager.kube import manifests
+from nodemanager.kube import core, manifests
 
 FOLDER: Final = "charts/nodemanager"
 _NAMESPACE: Final = re.compile(rf"^(  |- )*(name|namespace): {OWN_NAMESPACE}$", re.MULTILINE)
+_MUTATING: Final = f"{core.MUTATING_POLICIES.api_version}/{core.MUTATING_POLICIES.kind}"
 _KEEP: Final = {"helm.sh/resource-policy": "keep"}
 """Uninstalling the chart leaves what people declared, and what keeps the hosts apart that are still there."""
 
@@ -26,6 +27,8 @@ def files(header: str) -> dict[str, str]:
     }
     policy = header + _literal(manifests.dump([_kept(one) for one in policies.objects()]))
     found[f"{FOLDER}/templates/policy.yaml"] = _when("policy.install", policy)
+    stamping = header + _literal(manifests.dump([_kept(one) for one in policies.mutating_objects()]))
+    found[f"{FOLDER}/templates/stamping.yaml"] = _when("policy.install", stamping, _MUTATING)
     namespace, *rights = assembly.manifests(OWN_NAMESPACE)
     found[f"{FOLDER}/templates/namespace.yaml"] = _when(
         "createNamespaces", header + _namespaced(_kept(namespace))
@@ -33,6 +36,8 @@ def files(header: str) -> dict[str, str]:
     found[f"{FOLDER}/templates/operator-rbac.yaml"] = _when("operator.enabled", header + _namespaced(rights))
     disruption = header + _namespaced(assembly.disruption_manifests(OWN_NAMESPACE))
     found[f"{FOLDER}/templates/operator-disruption-rbac.yaml"] = _when("operator.disruption", disruption)
+    edge = header + _namespaced(assembly.edge_manifests(OWN_NAMESPACE))
+    found[f"{FOLDER}/templates/operator-edge-rbac.yaml"] = _when("operator.edge", edge)
     templates = _namespaced([_kept(one) for one in shipped_templates.templates(OWN_NAMESPACE)])
     ours = f"{shipped_templates.MANAGED_BY}: {shipped_templates.US}"
     found[f"{FOLDER}/templates/operation-templates.yaml"] = _when(
@@ -60,5 +65,9 @@ def _literal(text: str) -> str:
     return text
 
 
-def _when(value: str, text: str) -> str:
-    return f"{{{{- if .Values.{value} }}}}\n{text}{{{{- end }}}}\n"
+def _when(value: str, text: str, served: str = "") -> str:
+    """Return a template that is used if a value is set, and if the server has a kind, where one is named."""
+    asked = f".Values.{value}"
+    if served:
+        asked = f'and {asked} (.Capabilities.APIVersions.Has "{served}")'
+    return f"{{{{- if {asked} }}}}\n{text}{{{{- end }}}}\n"

@@ -21,10 +21,10 @@ What `nodemanager COMMAND --help` prints, of every command. What they are for: [
 
 def page() -> str:
     """Return the page."""
-    return "\n".join([_HEAD, *(_section(ctx) for ctx in _contexts())])
+    return "\n".join([_HEAD, *(_section(ctx) for ctx in contexts())])
 
 
-def _contexts() -> Iterator[click.Context]:
+def contexts() -> Iterator[click.Context]:
     """Yield the program, its commands, and theirs, as if each had been typed."""
     settings = {**cli.context_settings, "terminal_width": WIDTH, "color": False}
     top = click.Context(cli, info_name=program.NAME, **settings)

@@ -19,7 +19,7 @@ from nodemanager.api.maintenance import shipped_templates
 from nodemanager.api.rights import host_rights, people, policies, rbac_objects
 from nodemanager.controllers import assembly
 from nodemanager.kube import manifests
-from tools import chart, commands, navigation, reason_codes, reference, template_pages
+from tools import chart, commands, monitoring, navigation, reason_codes, reference, template_pages
 from tools.website import pictures, plots, terminal
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,6 +39,10 @@ _MANUAL = """\
 # and here the policy in config/policy/hosts.yaml alone does. Not in it: Secrets and ConfigMaps, which the
 # operator grants one by one (without one: rbac --wide-secrets), and the host's token: nobody renews it.
 """
+_STAMPING = """\
+# Writes down on every object who asked for it. No part of the kustomization, as only servers from Kubernetes
+# 1.36 on have MutatingAdmissionPolicies. Where yours has: kubectl apply -f config/policy/stamping.yaml
+"""
 _TEMPLATES = """\
 # Generated from src/nodemanager/api/maintenance/templates, do not edit: make generate
 """
@@ -53,6 +57,11 @@ _DISRUPTION = """\
 # if you want that.
 """
 
+_EDGE = """\
+# Lets `nodemanager operator --edge` look at EdgeProfiles, and write how EdgeClusters are. No part of the
+# installation. What a profile names besides has rights of its own: nodemanager edge rbac -f PROFILE.
+"""
+
 
 def render() -> dict[str, str]:
     """Return the content of every generated file, by its path below the root."""
@@ -65,6 +74,9 @@ def render() -> dict[str, str]:
     files[navigation.FILE] = navigation.updated((ROOT / navigation.FILE).read_text(encoding="utf-8"))
     files["docs/reference/commands.md"] = commands.page()
     files[reason_codes.FILE] = reason_codes.page()
+    files["config/policy/stamping.yaml"] = (
+        _YAML_HEADER + _STAMPING + manifests.dump(policies.mutating_objects())
+    )
     for name, objects in policies.BY_FILE.items():
         files[f"config/policy/{name}.yaml"] = _YAML_HEADER + manifests.dump(objects)
     files["config/rbac/node-role.yaml"] = _YAML_HEADER + _MANUAL + manifests.dump(host_rights.manual_role())
@@ -73,10 +85,19 @@ def render() -> dict[str, str]:
     files["config/rbac/operator.yaml"] = _YAML_HEADER + _OPERATOR_RIGHTS + manifests.dump(operator)
     disruption = assembly.disruption_manifests(rbac_objects.OWN_NAMESPACE)
     files["config/rbac/operator-disruption.yaml"] = _YAML_HEADER + _DISRUPTION + manifests.dump(disruption)
+    edge = assembly.edge_manifests(rbac_objects.OWN_NAMESPACE)
+    files["config/rbac/operator-edge.yaml"] = _YAML_HEADER + _EDGE + manifests.dump(edge)
     templates = shipped_templates.templates(rbac_objects.OWN_NAMESPACE)
     files[template_pages.FILE] = template_pages.page(templates)
     files["config/operation-templates/templates.yaml"] = _TEMPLATES + manifests.dump(templates)
-    return files | chart.files(_YAML_HEADER) | pictures.files() | plots.files() | terminal.files()
+    return (
+        files
+        | monitoring.files()
+        | chart.files(_YAML_HEADER)
+        | pictures.files()
+        | plots.files()
+        | terminal.files()
+    )
 
 
 def _kustomization() -> dict[str, Any]:

@@ -15,7 +15,7 @@ def forgotten(root: Path) -> list[str]:
     """Return what is there and not registered, with the file to edit."""
     known = {kind.file for kind in kinds.KINDS}
     entries = [f"{_API}/{path.parent.name}/kinds.py" for path in sorted((root / _API).glob("*/kinds.py"))]
-    built = {entry.build.__module__.split(".")[2] for entry in assembly.ENTRIES}
+    built = {entry.build.__module__.split(".")[2] for entry in (*assembly.ENTRIES, *assembly.EDGE_ENTRIES)}
     packages = [path.parent.name for path in sorted((root / _CONTROLLERS).glob("*/__init__.py"))]
     return [
         *(

@@ -27,8 +27,9 @@ def run() -> None:
     os.environ.pop("NODEMANAGER_UNPACKED", "")
 
     from nodemanager.cli.main import main
+    from nodemanager.runtime import ending
 
-    main()
+    ending.leave(main)
 
 
 def unpack(archive: str, target: str) -> None:

@@ -18,6 +18,7 @@ import time
 from nodemanager.agent import service
 from nodemanager.agent.assembly import HostSetup
 from nodemanager.agent.options import AgentOptions
+from nodemanager.agent.parts import Agent
 from nodemanager.cli.settings import connect
 from nodemanager.client.http.transport import HttpTransport
 from nodemanager.client.verbs import Client
@@ -47,7 +48,7 @@ async def main(kubeconfig: str, root: str, hostname: str) -> None:
         agent.close()
 
 
-async def _pass(agent: service.Agent) -> dict[str, float | str]:
+async def _pass(agent: Agent) -> dict[str, float | str]:
     wall, cpu = time.perf_counter(), time.process_time()
     await agent.host_pass.run()
     took = {"wall": (time.perf_counter() - wall) * 1000, "cpu": (time.process_time() - cpu) * 1000}

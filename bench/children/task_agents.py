@@ -6,26 +6,35 @@ python -m bench.children.task_agents KUBECONFIG NAMESPACE
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from bench.children import until_input_ends
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
 from nodemanager.api.maintenance.nodetask import NODE_TASKS, NodeTask
 from nodemanager.client.auth import load
 from nodemanager.client.calls import Selection
 from nodemanager.client.http.transport import HttpTransport
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
+from nodemanager.fleet.maintenance import claims
+from nodemanager.fleet.maintenance.claims import Claim
 from nodemanager.host.process import runner
 from nodemanager.kube import times
 from nodemanager.kube.core import LEASES
+from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.cache import Cache, Change
 
 AT_ONCE = 24
-BEATS = (1.0, 3.0, 6.0, 15.0, 30.0)
-"""Seconds between signs of life after a task: more than an agent gives, and none from hosts that wait."""
+BEATS = (1.0, 3.0, 6.0, 15.0)
+"""Seconds between the first signs of life after a task; hosts that wait for theirs give none."""
+BEAT = 30.0
+"""The same of those that follow, until the visit is over."""
 
 
 @dataclass
@@ -34,6 +43,7 @@ class TaskAgents:
 
     client: Client
     namespace: str
+    hosts: Cache[ManagedNode]
     reports: int = 0
     done: int = 0
     _beating: set[asyncio.Task[None]] = field(default_factory=set)
@@ -63,10 +73,17 @@ class TaskAgents:
 
     async def _live(self, host: str) -> None:
         """Give signs of life: a host is proven by one that comes after the operator has seen its report."""
-        for pause in BEATS:
+        for pause in itertools.chain(BEATS, itertools.repeat(BEAT)):
             await asyncio.sleep(pause)
+            if self._is_over(host):
+                return
             beat = MergePatch({"spec": {"renewTime": times.rfc3339_micro(datetime.now(UTC))}})
             await self.client.patch(LEASES, f"nodemanager-{host}", self.namespace, beat)
+
+    def _is_over(self, host: str) -> bool:
+        node = self.hosts.get(ObjectKey(self.namespace, host))
+        claim = claims.decode(node.metadata.annotations.get(ANNOTATION_VISIT)) if node else None
+        return not isinstance(claim, Claim) or claim.state.is_end
 
     async def _report(self, task: NodeTask, status: dict[str, Any]) -> None:
         self.reports += 1
@@ -77,17 +94,11 @@ class TaskAgents:
 async def main(kubeconfig: str, namespace: str) -> None:
     """Work until nobody wants it any more, and say how much that was."""
     client = Client(HttpTransport(load.discover(path=kubeconfig, environ={}, run=runner.run)))
-    agents = TaskAgents(client, namespace)
+    hosts = Cache(client, MANAGED_NODES, Selection(namespace))
+    agents = TaskAgents(client, namespace, hosts)
     cache = Cache(client, NODE_TASKS, Selection(namespace))
     cache.subscribe(agents.hear)
-    parts = [asyncio.create_task(cache.run()), *(asyncio.create_task(agents.work()) for _ in range(AT_ONCE))]
-    over = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
-    ended, _ = await asyncio.wait({over, *parts}, return_when=asyncio.FIRST_COMPLETED)
-    for part in ended - {over}:
-        part.result()  # a part that ends by itself has failed: say so
-    for part in parts:
-        part.cancel()
-    await asyncio.gather(*parts, return_exceptions=True)
+    await until_input_ends.run(cache.run(), hosts.run(), *(agents.work() for _ in range(AT_ONCE)))
     await client.close()
     print(json.dumps({"reports": agents.reports, "done": agents.done}))
 

@@ -93,7 +93,7 @@ async def test_a_compacted_watch_is_listed_again_with_every_deletion_seen(
                 )
                 link.mend()
                 expected = await present(admin, "default")
-                await until(lambda: dict(fold) == expected, 30)
+                await until(lambda: dict(fold) == expected, 90)
                 assert sorted(fold.deleted) == names[::2]
                 assert "our revision is gone, listing again" in caplog.text
                 await admin.delete(LEASES, "later", "default")  # and the watch goes on
@@ -118,7 +118,7 @@ async def test_lists_are_streamed_and_watches_survive_cuts(
                 await create(admin, "cuts", f"new-{turn}")
                 link.mend()
             expected = await present(admin, "cuts")
-            await until(lambda: dict(fold) == expected, 30)
+            await until(lambda: dict(fold) == expected, 90)
             assert sorted(fold.deleted) == sorted(f"lease-{turn}" for turn in range(10))
     assert "streamed lists are not served" not in caplog.text
 

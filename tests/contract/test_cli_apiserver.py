@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from nodemanager.api import crds
+from nodemanager.api.rights import policies
 from nodemanager.kube import manifests
 from support import apiserver, cli, kubeconfigs
 from support.tcp_proxy import TcpProxy, proxy
@@ -20,8 +21,11 @@ from support.tcp_proxy import TcpProxy, proxy
 NAMESPACE = "cli"
 NAMES = [crd["metadata"]["name"] for crd in crds.all_crds()]
 POLICIES = [
-    f"nodemanager-{whose}.validatingadmission{kind}.admissionregistration.k8s.io"
-    for whose in ("hosts", "tasks", "operator")
+    f"nodemanager-{whose}.{verb}admission{kind}.admissionregistration.k8s.io"
+    for verb, whose in (
+        *(("validating", one) for one in policies.BY_FILE),
+        *(("mutating", one) for one in policies.MUTATING_BY_FILE),
+    )
     for kind in ("policies", "policybindings")
 ]
 INSTALLED = [*NAMES, *POLICIES]

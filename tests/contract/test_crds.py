@@ -168,10 +168,10 @@ def test_columns_of_a_node(cluster: apiserver.ApiServer) -> None:
     patch_status(cluster, "mn", "alpha", status)
     header, row = cluster.kubectl("get", "mn", "-n", NAMESPACE).stdout.splitlines()
     assert cells(header) == titles("ManagedNode")
-    assert {"alpha", "6.12.1", "1.2.3", "True", "False"} <= set(row.split())
+    assert {"alpha", "debian", "1.2.3", "True", "False"} <= set(row.split())
     wide, row = cluster.kubectl("get", "mn", "-n", NAMESPACE, "-o", "wide").stdout.splitlines()
     assert cells(wide) == titles("ManagedNode", wide=True)
-    assert {"Applied", "7", "arm64"} <= set(row.split())
+    assert {"Debian-12", "6.12.1", "Applied", "7", "arm64"} <= set(row.split())
 
 
 def test_columns_of_a_set_and_the_category(cluster: apiserver.ApiServer) -> None:
@@ -180,7 +180,7 @@ def test_columns_of_a_set_and_the_category(cluster: apiserver.ApiServer) -> None
     patch_status(cluster, "cset", "clock", {"nodes": counts})
     header, row = cluster.kubectl("get", "cset", "-n", NAMESPACE).stdout.splitlines()
     assert cells(header) == titles("ConfigSet")
-    assert cells(row)[:5] == ["clock", "5", "4", "2", "1"]
+    assert cells(row)[:5] == ["clock", "4", "2", "1", "0"]
     everything = cluster.kubectl("get", "nodemanager", "-n", NAMESPACE, "-o", "name").stdout.split()
     assert everything == ["configset.common.nodemanager/clock", "managednode.common.nodemanager/alpha"]
 
@@ -190,7 +190,7 @@ def test_short_names(cluster: apiserver.ApiServer) -> None:
     names = {line.split()[0]: line.split()[1].split(",") for line in listed.splitlines()}
     assert names == {
         "configsets": ["cs", "cset"], "managednodes": ["mn"], "configsetrevisions": ["csrev"],
-        "configsetpreviews": ["cspreview"],
+        "configsetpreviews": ["cspreview"], "rolloutpolicies": ["rp"],
     }  # fmt: skip
 
 

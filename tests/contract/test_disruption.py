@@ -229,7 +229,7 @@ async def test_what_the_opt_in_role_allows_is_enough_and_without_it_nothing_is(s
         role["metadata"]["name"] = binding["metadata"]["name"] = binding["roleRef"]["name"] = unique
         await site.client.create(core.CLUSTER_ROLES, role)
         await site.client.create(core.CLUSTER_ROLE_BINDINGS, binding)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             while True:
                 with contextlib.suppress(errors.Forbidden):  # rights take a moment in kube-apiserver
                     assert await hold.cordon()
@@ -257,7 +257,7 @@ async def test_a_node_whose_host_is_gone_is_given_back(place: Place) -> None:
         async with running.operator(manager):
             assert await _cordoned(client, name)
             await client.delete(MANAGED_NODES, name, place.namespace)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(90):
                 while await _cordoned(client, name):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
         await client.delete(core.NODES, name)

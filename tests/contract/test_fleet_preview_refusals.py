@@ -138,7 +138,7 @@ async def test_only_who_may_write_config_sets_may_ask(site: Site, place: Place, 
         await site.client.create(core.ROLE_BINDINGS.untyped(), binding, site.namespace)
     ran = await plan(place, folder, kubeconfig=_as(place, "jane"))
     assert (ran.code, "as with the role nodemanager-editor" in " ".join(ran.stderr.split())) == (1, True), ran
-    async with asyncio.timeout(30):  # a kube-apiserver takes a moment for its policies
+    async with asyncio.timeout(90):  # a kube-apiserver takes a moment for its policies
         while "joe may not propose ConfigSets" not in ran.stderr:
             ran = await plan(place, folder, kubeconfig=_as(place, "joe"))
     assert ran.code == 1
@@ -176,13 +176,13 @@ async def test_few_are_asked_at_once_and_what_is_forgotten_goes(
         assert [(one.name, one.reason) for one in found.status.unasked] == [("nobody", "HostGone")]
         assert site.agents.refused == []
     site.shift = datetime.now(UTC) + asking.KEPT + timedelta(seconds=1)
-    async with site.operator(entries=OPERATOR), asyncio.timeout(30):
+    async with site.operator(entries=OPERATOR), asyncio.timeout(90):
         while await left(site) or await site.tasks():  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
 async def _seen(site: Site, holds: Callable[[ConfigSetPreview], object]) -> ConfigSetPreview:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while not holds(  # noqa: ASYNC110
             found := await site.client.get(CONFIG_SET_PREVIEWS, "asked", site.namespace)
         ):
@@ -196,7 +196,7 @@ async def test_an_operator_that_is_killed_while_it_asks_leaves_it_to_the_next_on
 ) -> None:
     hosts = [await site.host(name) for name in ("a", "b")]
     await site.client.create(CONFIG_SET_PREVIEWS, proposal(*hosts), site.namespace)
-    async with site.operator(kill_at, entries=OPERATOR) as first, asyncio.timeout(30):
+    async with site.operator(kill_at, entries=OPERATOR) as first, asyncio.timeout(90):
         await first.dead.wait()
     async with site.operator(entries=OPERATOR):
         await _seen(site, lambda one: one.status.phase == "Asked")

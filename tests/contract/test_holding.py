@@ -97,7 +97,7 @@ async def test_a_hold_from_the_api_keeps_the_host_as_it_is_until_it_is_ended(api
     assert condition(node, "Held")[:2] == ("False", "NotHeld")
     assert [(one.observed_generation, one.held) for one in node.status.configsets] == [(2, 0)]
     assert node.status.drift is None, "what waited is news, and nobody else's doing"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while not {"Held", "HoldEnded"} <= set(await reasons(api)):  # noqa: ASYNC110 - in another process
             await asyncio.sleep(0.05)
     assert agent.log.read_text().count("this host is held: replacing a disk") == 1

@@ -88,7 +88,7 @@ async def test_its_tokens_are_for_the_api_and_for_a_year_at_most(place: Place, m
     mine = f"/api/v1/namespaces/{place.namespace}"
     note = {"metadata": {"annotations": {"nodemanager.io/token-audiences": "issuer,vault"}}}
     assert (await ask(api.client, "PATCH", mine, note)).code == 200
-    async with asyncio.timeout(30):  # a kube-apiserver reads namespaces from a cache of its own
+    async with asyncio.timeout(90):  # a kube-apiserver reads namespaces from a cache of its own
         while (await ask(me, "POST", token, {"spec": {"audiences": ["vault"]}})).code != 200:  # noqa: ASYNC110 - no event tells
             await asyncio.sleep(0.05)
     assert (await ask(me, "POST", token, {"spec": {"audiences": ["other"]}})).code == FORBIDDEN

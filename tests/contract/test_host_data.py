@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.configset import CONFIG_SETS, FINALIZER
 from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.client.calls import Selection
@@ -26,7 +26,7 @@ from support.either import Place
 from support.joined_host import Joined, ask, guard, join
 
 SECRET = "geheim-und-mehr"
-SECONDS = 50.0
+SECONDS = 90.0
 LAYERS = (("configmaps", "all"), ("configmaps", "web"), ("secrets", "of-web"), ("secrets", "of-db"))
 WEB = {"matchLabels": {"role": "web"}}
 DB = {"matchLabels": {"role": "db"}}
@@ -183,3 +183,10 @@ async def test_people_see_what_they_may_read(api: Api, place: Place, tmp_path: P
     assert ran.stderr.startswith("warning: Secret of-web is left out, and what it says is missing here: ")
     assert [line.split()[0] for line in ran.stdout.splitlines()] == ["KEY", "app.name", "app.port"]
     assert SECRET not in ran.stdout + ran.stderr
+    kept = {"metadata": {"finalizers": [FINALIZER]}, "spec": {"prune": True}}
+    await api.client.patch(CONFIG_SETS, "site", api.namespace, MergePatch(kept))
+    await api.client.delete(CONFIG_SETS, "site", api.namespace)
+    ran = await data(str(place.kubeconfig))  # hosts have nothing of a set any more that they take back
+    assert "app.name" not in ran.stdout
+    gone = {"metadata": {"finalizers": None}}
+    await api.client.patch(CONFIG_SETS, "site", api.namespace, MergePatch(gone))

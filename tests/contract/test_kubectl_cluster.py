@@ -157,6 +157,7 @@ def test_what_is_served(place: Place) -> None:
         ],
         ["configsets", "cs,cset", "common.nodemanager/v1", "true", "ConfigSet", verbs, "nodemanager"],
         ["managednodes", "mn", "common.nodemanager/v1", "true", "ManagedNode", verbs, "nodemanager"],
+        ["rolloutpolicies", "rp", "common.nodemanager/v1", "true", "RolloutPolicy", verbs, "nodemanager"],
     ]
     named = place.kubectl("api-resources", "--categories=nodemanager", "-o", "name").split()
     named = [name for name in named if not name.startswith(f"{NEWER}.")]

@@ -49,13 +49,13 @@ def operation(steps: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
 
 async def until_taken(site: Site, count: int = 1) -> None:
     """Wait until so many tasks were claimed."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while len(site.agents.taken) < count:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
 
 async def until_gone(site: Site, name: str = "monday") -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while True:
             try:
                 await site.status(name)
@@ -157,7 +157,7 @@ async def test_a_budget_of_pods_is_waited_for_while_the_node_stays_cordoned(site
         assert await site.is_cordoned(host)
         assert (await site.pods(), site.agents.taken) == (["web"], [])
         await site.unprotect("web")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while await site.pods():
                 await site.bury()
         await site.until_phase("Succeeded")
@@ -277,7 +277,7 @@ async def test_claim_1_a_host_that_is_deleted_in_work_leaves_no_cordon(site: Sit
         await until_taken(site)
         assert await site.is_cordoned(host)
         await site.client.delete(MANAGED_NODES, host, site.namespace)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while await site.is_cordoned(host):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         done = await site.until_phase("Succeeded", "Failed")
@@ -397,7 +397,7 @@ async def test_the_operator_changes_nothing_that_people_decide(place: Place, tmp
                 return "the operator may change nothing of" not in str(error)
             return True
 
-        async with asyncio.timeout(30):  # a kube-apiserver takes a moment
+        async with asyncio.timeout(90):  # a kube-apiserver takes a moment
             tries = itertools.count()
             while await changes(  # noqa: ASYNC110
                 MANAGED_NODES, host, {"metadata": {"labels": {"a": str(next(tries))}}}

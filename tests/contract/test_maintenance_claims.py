@@ -7,7 +7,8 @@
 4  done means proven, or undone     test_claim_4_*; on hosts: hosts/test_undo.py
 5  one ceiling for everything       test_claim_5_* in unit/fleet/test_maintenance_properties.py
 6  why                              test_claim_6_*, also in unit/fleet/test_maintenance_visits.py
-7  drift as an operation            test_claim_7_* in test_set_windows.py
+7  drift as an operation            test_claim_7_* in test_set_windows.py, test_drift_turns.py; on hosts:
+                                    hosts/test_realtime.py
 9  a handshake with workloads       test_claim_9_* in test_maintenance_handshake.py
 """
 

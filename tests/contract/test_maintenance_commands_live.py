@@ -120,7 +120,7 @@ async def test_why_names_what_keeps_a_drain_from_ending(place: Place, site: Site
         said = f"1 pod left on the Node, kept by poddisruptionbudget {site.namespace}/web"
         assert said in " ".join(ran.stdout.split()), ran
         await site.unprotect("web")
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(90):
             while (await site.status()).status.phase != "Succeeded":
                 await site.bury()
                 await asyncio.sleep(0.05)

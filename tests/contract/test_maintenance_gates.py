@@ -10,7 +10,8 @@ import pytest
 
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES, NodeMaintenance
 from nodemanager.cli.maintenance import judging, reading
-from nodemanager.controllers.node_maintenances import asking, reconciling
+from nodemanager.controllers import gate_asking
+from nodemanager.controllers.node_maintenances import reconciling
 from nodemanager.fleet.maintenance import questions
 from nodemanager.kube import conditions, core, errors
 from nodemanager.kube.objects import Resource, Untyped
@@ -25,7 +26,7 @@ GADGETS: Resource[Untyped] = Resource("clients.test", "v1", "Gadget", "gadgets",
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconciling, "BUSY_SECONDS", 0.1)
     monkeypatch.setattr(questions, "FRESH", timedelta(seconds=0.5))
-    monkeypatch.setattr(asking, "ASK_SECONDS", 1.0)
+    monkeypatch.setattr(gate_asking, "ASK_SECONDS", 1.0)
 
 
 @pytest.fixture(name="site")

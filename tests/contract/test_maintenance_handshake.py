@@ -52,7 +52,7 @@ async def test_claim_9_a_protected_job_gives_its_turn_to_the_other_nine(site: Si
         assert not await site.is_cordoned(hosts[0])
         assert await site.pods() == ["job"]
         await say(site, "job", **{NOT_BEFORE: times.rfc3339(datetime.now(UTC))})  # it has its checkpoint
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while await site.pods():
                 await site.bury()
         await site.until_phase("Succeeded")
@@ -69,7 +69,7 @@ async def test_what_autoscalers_are_told_counts_too_unless_somebody_says_that_it
         found = await site.until(lambda one: one.status.waiting)
         assert found.status.waiting[0].reason == Reason.POD_PROTECTED
         await site.change(disruption={"drain": {"protectedPods": "evict"}})
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while await site.pods():
                 await site.bury()
         await site.until_phase("Succeeded")
@@ -138,7 +138,7 @@ async def test_an_eviction_that_hangs_holds_up_no_other_maintenance(
         assert (found.status.phase, found.status.waiting[0].reason) == ("Running", Reason.DRAINING)
         mortal.inner = real
         await site.client.delete(core.PODS, "web", site.namespace)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while await site.pods():
                 await site.bury()
         await site.until_phase("Succeeded")
@@ -147,12 +147,12 @@ async def test_an_eviction_that_hangs_holds_up_no_other_maintenance(
 
 
 async def until_draining(site: Site, host: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while "Draining" not in (await site.visits()).get(host, ""):  # noqa: ASYNC110
             await asyncio.sleep(0.06)
 
 
 async def until_node(site: Site, node: str, holds: Callable[[Node], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while not holds(await site.client.get(NODES, node)):  # noqa: ASYNC110
             await asyncio.sleep(0.06)

@@ -43,7 +43,7 @@ def reboots(**more: Any) -> list[dict[str, Any]]:
 
 
 async def until_taken(site: Site, count: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while len(site.agents.taken) < count:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
@@ -257,7 +257,7 @@ async def test_trap_12_a_zone_has_soaked_before_the_next_one_begins(site: Site) 
         assert {one.reason: one.first for one in found.status.waiting} == {
             "Soaking": [hosts[0], hosts[2]], "EarlierGroup": [hosts[1]],
         }  # fmt: skip
-        assert site.agents.hosts == [hosts[0], hosts[2]]
+        assert sorted(site.agents.hosts) == [hosts[0], hosts[2]]  # they go side by side
         site.shift = now + timedelta(minutes=65)
         await until_taken(site, 3)
     assert site.agents.hosts[2:] == [hosts[1]]
@@ -276,7 +276,7 @@ async def test_a_host_that_is_protected_gives_its_turn_to_the_next(site: Site) -
         assert site.agents.hosts == hosts[1:]
         await site.unprotect("web")
         site.shift = datetime.now(UTC) + timedelta(minutes=5)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while await site.pods():
                 await site.bury()
         await site.until_phase("Succeeded")

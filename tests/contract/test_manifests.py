@@ -165,20 +165,20 @@ async def test_the_operator_needs_no_more_than_the_manifests_give(
     probes = {container[kind]["httpGet"]["path"] for kind in ("livenessProbe", "readinessProbe")}
     port = apiserver.free_port()
     with operator(place, tmp_path, token, port) as log:
-        await until(lambda: answers(port, "/readyz"), 50)
+        await until(lambda: answers(port, "/readyz"), 90)
         assert all(answers(port, path) for path in probes)
         meta = {"name": "web1", "namespace": place.namespace, "labels": {"role": "web"}}
         await api.client.create(MANAGED_NODES, {"metadata": meta}, place.namespace)
         await api.config_set("web", {"role": "web"}, files=[owned("/x", template="x", secretRefs=["key"])])
         role = ("role", "nodemanager-web1-references", "-o", "json", "--ignore-not-found")
-        await until(lambda: '"key"' in place.kubectl("get", *role), 50)
+        await until(lambda: '"key"' in place.kubectl("get", *role), 90)
         lease = place.shown("lease", "nodemanager-operator")
         assert lease["spec"]["holderIdentity"], log.read_text()
 
 
 def answers(port: int, path: str) -> bool:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False

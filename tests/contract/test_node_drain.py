@@ -138,14 +138,14 @@ async def test_what_has_to_leave_leaves_and_the_rest_stays(site: Site) -> None:
     await site.pod("done")
     done = MergePatch({"status": {"phase": "Succeeded"}})
     await site.client.patch(core.PODS, "done", site.name, done, subresource="status")
-    draining = asyncio.create_task(site.node.drain(30))
-    async with asyncio.timeout(50):
+    draining = asyncio.create_task(site.node.drain(120))
+    async with asyncio.timeout(90):
         while not (await site.pods())["web"]:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     await asyncio.sleep(0.3)
     assert not draining.done()  # it is still terminating
     await site.bury()
-    async with asyncio.timeout(50):
+    async with asyncio.timeout(90):
         await draining
     assert await site.pods() == {"daemon": False, "bare": False, "done": False}
 
@@ -153,12 +153,12 @@ async def test_what_has_to_leave_leaves_and_the_rest_stays(site: Site) -> None:
 async def test_a_budget_is_waited_for(ours: Site) -> None:
     await ours.pod("web", terminationGracePeriodSeconds=0)
     await ours.budget("web")
-    draining = asyncio.create_task(ours.node.drain(30))
+    draining = asyncio.create_task(ours.node.drain(120))
     await asyncio.sleep(0.5)
     assert not draining.done()
     assert await ours.pods() == {"web": False}
     await ours.client.patch(BUDGETS, "web", ours.name, MergePatch({"spec": {"minAvailable": 0}}))
-    async with asyncio.timeout(50):
+    async with asyncio.timeout(90):
         await draining
     assert await ours.pods() == {}
 

@@ -162,7 +162,7 @@ async def test_what_is_refused_says_so_and_is_counted_once(api: Api, start: Star
         line = f'nodemanager_tasks_refused_total{{node="web1",reason="{reason}"}} 1'
         assert line in counted.splitlines(), line
     told: list[str] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while len(told) < len(REFUSED):
             page = await api.client.list(core.EVENTS, Selection(api.namespace))
             told = [one.message for one in page.items if one.reason == "TaskRefused"]
@@ -274,7 +274,7 @@ async def test_it_is_told_in_events(tasks: Tasks, agent: Agent, api: Api) -> Non
     await tasks.ended("t", "Failed")
     node = await api.node()
     wanted = {(MANAGED_NODES.kind, node.metadata.uid, reason) for reason in ("TaskStarted", "TaskFailed")}
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while True:
             page = await api.client.list(core.EVENTS, Selection(api.namespace))
             told = {(one.involved_object.kind, one.involved_object.uid, one.reason) for one in page.items}

@@ -11,6 +11,7 @@ import pytest
 
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
 from nodemanager.client.calls import Selection
+from nodemanager.client.http import posting
 from nodemanager.client.patches import MergePatch
 from nodemanager.controllers.node_maintenances import reconciling
 from nodemanager.controllers.notifications import due, sending
@@ -141,7 +142,7 @@ async def test_who_does_not_answer_delays_nothing_is_tried_again_and_given_up_wi
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(due, "MAX_TRIES", 3)
-    monkeypatch.setattr(sending, "TIMEOUT", 0.2)
+    monkeypatch.setattr(posting, "TIMEOUT", 0.2)
     answers = iter(["hang", "away", "error"])
 
     async def refuse(exchange: Exchange) -> None:

@@ -54,7 +54,7 @@ class Operator:
 
     def get(self, port: int, path: str) -> str:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
                 return str(answer.read().decode())
         except (urllib.error.URLError, OSError) as error:
             return str(error)
@@ -104,17 +104,17 @@ def report(api: apiserver.ApiServer, namespace: str, node: str, error: str = "")
 async def test_rolls_up_what_hosts_report(
     kube: apiserver.ApiServer, namespace: str, operator: Operator
 ) -> None:
-    await until(lambda: operator.get(operator.probes, "/readyz") == "ok", 50)
+    await until(lambda: operator.get(operator.probes, "/readyz") == "ok", 90)
     kube.kubectl("apply", "-f", "-", stdin=CONFIG_SET.format(namespace=namespace))
     for name in ("one", "two"):
         kube.kubectl("apply", "-f", "-", stdin=NODE.format(name=name, namespace=namespace))
-    await until(lambda: counted(kube, namespace) == {"matched": 2}, 50)
+    await until(lambda: counted(kube, namespace) == {"matched": 2}, 90)
     report(kube, namespace, "one")
     report(kube, namespace, "two", "no space left on device")
-    await until(lambda: counted(kube, namespace) == {"matched": 2, "applied": 1, "failed": 1}, 50)
+    await until(lambda: counted(kube, namespace) == {"matched": 2, "applied": 1, "failed": 1}, 90)
     report(kube, namespace, "two")
     kube.kubectl("delete", "mn", "one", "-n", namespace)
-    await until(lambda: counted(kube, namespace) == {"matched": 1, "applied": 1}, 50)
+    await until(lambda: counted(kube, namespace) == {"matched": 1, "applied": 1}, 90)
     scraped = operator.get(operator.metrics, "/metrics")
     assert 'controller_runtime_reconcile_total{controller="configset",result="success"}' in scraped
     assert 'leader_election_master_status{name="nodemanager-operator"} 1' in scraped
@@ -141,10 +141,10 @@ async def test_a_template_that_cannot_be_read_is_marked(
         return next(((one["status"], one["message"]) for one in found if one["type"] == "Invalid"), ("", ""))
 
     said = "spec.files[0].template: line 2, column 7: /etc/motd: missing value for command"
-    await until(lambda: invalid() == ("True", said), 50)
+    await until(lambda: invalid() == ("True", said), 90)
     body["spec"] = {**spec, "files": [{"path": "/etc/motd", "template": "{{ .Node.Name }}"}]}
     kube.kubectl("apply", "-f", "-", stdin=json.dumps(body))
-    await until(lambda: invalid() == ("False", ""), 50)
+    await until(lambda: invalid() == ("False", ""), 90)
     assert status(kube, namespace)["chosenBy"] == "any labels (nodeSelector {})"
 
 
@@ -152,13 +152,13 @@ async def test_a_second_one_waits_for_the_first(
     kube: apiserver.ApiServer, namespace: str, operator: Operator, tmp_path: Path
 ) -> None:
     leads = 'leader_election_master_status{name="nodemanager-operator"} 1'
-    await until(lambda: leads in operator.get(operator.metrics, "/metrics"), 50)
+    await until(lambda: leads in operator.get(operator.metrics, "/metrics"), 90)
     second = Operator(kube, namespace, tmp_path / "second.log")
     try:
-        await until(lambda: second.get(second.probes, "/readyz") == "ok", 50)
+        await until(lambda: second.get(second.probes, "/readyz") == "ok", 90)
         assert leads not in second.get(second.metrics, "/metrics")
         assert operator.stop() == 0
-        await until(lambda: leads in second.get(second.metrics, "/metrics"), 50)
+        await until(lambda: leads in second.get(second.metrics, "/metrics"), 90)
         assert second.stop() == 0
     finally:
         second.process.kill()

@@ -43,7 +43,7 @@ class Operator:
 
     def ask(self, path: str) -> str:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as answer:
                 return str(answer.read().decode())
         except urllib.error.HTTPError as error:
             return str(error.read().decode())

@@ -171,7 +171,7 @@ async def test_an_operator_that_is_killed_while_it_asks_leaves_it_to_the_next_on
     note = {"metadata": {"annotations": {ANNOTATION_PREVIEW: f"{planned} 0f1e"}}}
     await site.client.patch(NODE_MAINTENANCES, "monday", site.namespace, MergePatch(note))
     async with site.operator(kill_at) as first:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             await first.dead.wait()
     async with site.operator():
         await site.until(lambda one: ANNOTATION_PREVIEW not in one.metadata.annotations)

@@ -27,7 +27,7 @@ SSHD = {
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
     """Wait for what another process makes true."""
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(90):
         while not await holds():  # noqa: ASYNC110 - in another task
             await asyncio.sleep(0.06)
 

@@ -42,7 +42,7 @@ async def _operator(place: Place, api: Api, me: Client) -> AsyncIterator[Client]
     del me
     async with operating(place) as client:
         assert (await ask(client, "POST", folder(place), revision("web-1", place.namespace))).code == OK
-        async with asyncio.timeout(30):  # a kube-apiserver takes a moment for its policies
+        async with asyncio.timeout(90):  # a kube-apiserver takes a moment for its policies
             probe = revision("probe", place.namespace)
             while (await ask(api.client, "POST", f"{folder(place)}?dryRun=All", probe)).code == OK:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)

@@ -15,6 +15,8 @@ from nodemanager.cli import rollout_objects
 from nodemanager.cli.commands.rollout import changing
 from nodemanager.client.patches import MergePatch
 from nodemanager.controllers.rollouts import reconciling, waking
+from nodemanager.fleet.rollout import grouping
+from nodemanager.server.http import app
 from support import cli
 from support.rollout_site import LABELS, NAMESPACE, RolloutSite, rollout_site
 
@@ -93,6 +95,34 @@ async def test_pause_and_resume(tmp_path: Path) -> None:
         assert (missing.code, "there is no such ConfigSet" in missing.stderr) == (1, True)
 
 
+async def test_commands_about_one_set_of_a_group_are_about_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grouping, "SETTLE_SECONDS", 0.2)
+    async with rollout_site(tmp_path) as site, site.operator():
+        for name in ("app", "web"):
+            await site.declare(name, "one", stages=["1"], soak="0", group="shop")
+        await site.until("web", lambda status: status.phase == STABLE)  # there is no host
+        paused = await ran(site, "pause", "web")
+        assert "web is paused; to go on: nodemanager rollout resume web" in paused.stdout
+        assert "and with it group shop (app)" in paused.stdout
+        for name in ("app", "web"):
+            await site.declare(name, "two")
+        for name in ("app", "web"):
+            await site.until(name, lambda status: status.phase == "Paused" and status.next is not None)
+        told = await ran(site, "status", "app", "--no-watch")
+        assert "app: Paused (Paused), together with group shop (web)" in told.stdout
+        resumed = await ran(site, "resume", "app")  # although the other one is paused
+        assert resumed.stdout == "app goes on, and with it group shop (web)\n"
+        for name in ("app", "web"):
+            await site.until(name, lambda status: status.phase == STABLE)
+        undone = await ran(site, "undo", "app")
+        assert undone.stdout.count("says again what revision 1 said") == 2
+        assert [(await site.config_set(one)).spec.files[0].content for one in ("app", "web")] == ["one"] * 2
+        one = await ran(site, "undo", "app", "--to-revision", "2")
+        assert one.stdout.count("says again what revision 2 said") == 1
+
+
 async def test_undo_is_about_what_the_set_says_although_no_operator_has_seen_it(tmp_path: Path) -> None:
     async with rollout_site(tmp_path) as site:
         async with site.operator():
@@ -148,3 +178,25 @@ async def test_undo_does_not_overwrite_what_others_write_meanwhile(
         refused = await ran(site, "undo", "web")
         assert (refused.code, "change it at the same time" in refused.stderr) == (1, True), refused
         assert (await site.config_set("web")).metadata.labels["tier"] == "19"
+
+
+async def test_a_set_of_which_no_revision_can_be_kept_says_so_and_reaches_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = 50_000
+    monkeypatch.setattr(app, "MAX_BODY", limit)
+    async with rollout_site(tmp_path) as site, site.operator():
+        await site.join("a")
+        await site.declare("web", "one", stages=["1"], soak="0")
+        await site.until("web", lambda status: status.phase == STABLE)
+        # The request for the set fits, that for its revision does not.
+        patch = MergePatch({"spec": {"files": [{"path": "/motd", "content": "x" * (limit - 100)}]}})
+        await site.client.patch(CONFIG_SETS, "web", NAMESPACE, patch)
+        status = await site.until("web", lambda status: status.reason == "RevisionTooLarge")
+        assert "cannot be kept as a revision" in status.message
+        said = (await ran(site, "status", "web", "--no-watch")).stdout
+        assert "web: Waiting (RevisionTooLarge)" in said
+        assert "Make the set smaller" in said
+        await site.declare("web", "two")
+        await site.until("web", lambda status: status.phase == STABLE)
+        assert site.seen["a"] == [1, 2]

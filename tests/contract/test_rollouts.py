@@ -13,7 +13,7 @@ from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.common.rollout import SOAKING, STABLE, UNDONE
 from nodemanager.client.patches import MergePatch
 from nodemanager.controllers.rollouts import reconciling, waking
-from support.rollout_site import LABELS, NAMESPACE, PATIENCE, RolloutSite, rollout_site
+from support.rollout_site import LABELS, NAMESPACE, PATIENCE, Folders, RolloutSite, rollout_site
 from support.root_tree import needs_root
 
 HOSTS = ("canary", "b", "c")
@@ -27,26 +27,6 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconciling, "AGAIN_SECONDS", 0.01)
 
 
-class Folders:
-    """What is on the hosts."""
-
-    def __init__(self, folder: Path) -> None:
-        self.roots = {host: folder / host for host in HOSTS}
-        for root in self.roots.values():
-            root.mkdir()
-
-    def said(self) -> dict[str, str]:
-        return {
-            host: (root / "motd").read_text() if (root / "motd").exists() else ""
-            for host, root in self.roots.items()
-        }
-
-    async def until(self, *said: str) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while tuple(self.said().values()) != said:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
-
-
 @contextlib.asynccontextmanager
 async def agents(site: RolloutSite, folders: Folders, server: str = "") -> AsyncIterator[None]:
     async with contextlib.AsyncExitStack() as stack:
@@ -57,7 +37,7 @@ async def agents(site: RolloutSite, folders: Folders, server: str = "") -> Async
 
 @needs_root
 async def test_a_good_change_by_stages_a_bad_one_undone_and_nobody_there(tmp_path: Path) -> None:
-    folders = Folders(tmp_path)
+    folders = Folders(tmp_path, HOSTS)
     async with rollout_site(tmp_path) as site:
         for host in HOSTS:
             labels = {**LABELS, **({"canary": "true"} if host == "canary" else {})}

@@ -11,6 +11,7 @@ from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.rollout import STABLE, UNDONE
 from nodemanager.controllers.rollouts import reconciling, waking
 from nodemanager.kube import errors
+from support.exposure import Moves
 from support.rollout_site import NAMESPACE, PATIENCE, RolloutSite, rollout_site
 
 MOST_WRITES = 40
@@ -31,7 +32,7 @@ async def test_killed_at_every_write_it_ends_the_same(tmp_path: Path, *, after: 
         for at in range(1, MOST_WRITES):
             name = f"s{at}"
             site.broken = {2}
-            site.seen = {host: [] for host in site.seen}
+            site.moves = Moves()
             async with site.operator(at, after=after) as mortal:
                 done = asyncio.create_task(story(site, name))
                 dead = asyncio.create_task(mortal.dead.wait())

@@ -12,6 +12,7 @@ from cryptography import x509
 from nodemanager.kube import core
 from support import cli
 from support.clients import connected
+from support.scripted_server import until
 from support.server_process import Server
 
 
@@ -41,7 +42,8 @@ async def test_the_kubeconfig_of_a_server_on_all_addresses_works_here_and_says_h
     try:
         assert server.config().server == f"https://127.0.0.1:{server.port}"
         assert "0.0.0.0" not in names_of(server)
-        assert "for others say how they reach it: --advertise-address HOST" in server.log.read_text()
+        remedy = "for others say how they reach it: --advertise-address HOST"
+        await until(lambda: remedy in server.log.read_text())  # it is ready a moment before it says so
         async with connected(server.config()) as client:
             assert await client.get(core.CRDS, "configsets.common.nodemanager")
     finally:

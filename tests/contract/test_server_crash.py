@@ -36,7 +36,7 @@ async def crash(server: Server, ledger: Ledger, watchers: list[Watcher], seed: i
                 group.create_task(Writer(number, ledger, seed).run(sessions[number]))
             for watcher in watchers:
                 group.create_task(watcher.run(sessions[-1]))
-            await until(lambda: sum(ledger.verbs.values()) >= already + wanted, 30)
+            await until(lambda: sum(ledger.verbs.values()) >= already + wanted, 90)
             assert server.stop(signal.SIGKILL) == -signal.SIGKILL
 
 

@@ -62,7 +62,7 @@ class Books:
             return None
 
     async def until(self, name: str, wanted: Callable[[NodeTask | None], bool]) -> NodeTask | None:
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(90):
             while not wanted(found := await self.get(name)):  # noqa: ASYNC110 - no event tells
                 await asyncio.sleep(0.06)
             return found
@@ -130,7 +130,7 @@ async def test_who_ended_a_task_for_its_host_can_be_told(books: Books, place: Pl
         items = (await books.maker.list(EVENTS, Selection(books.namespace))).items
         return [one.reason for one in items if one.involved_object.name == "late"]
 
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(90):
         while "TaskExpired" not in await told():  # noqa: ASYNC110 - no event tells
             await asyncio.sleep(0.05)
 
@@ -145,7 +145,7 @@ async def test_the_beginning_and_the_end_of_a_task_are_told(books: Books) -> Non
         items = (await books.maker.list(EVENTS, Selection(books.namespace))).items
         return [one.reason for one in items if one.involved_object.name == "seen"]
 
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(90):
         while "TaskStarted" not in await told():  # noqa: ASYNC110 - no event tells
             await asyncio.sleep(0.05)
         await books.report("seen", phase="Succeeded", claim=CLAIM, finishedAt=soon())
@@ -190,7 +190,7 @@ async def test_tasks_are_counted_by_phase(books: Books) -> None:
     await books.make("running")
     await books.report("running", phase="Running", claim=CLAIM)
     wanted = ('nodemanager_tasks{phase="Pending"} 1\n', 'nodemanager_tasks{phase="Running"} 1\n')
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(90):
         while not all(line in books.metrics.render() for line in wanted):  # noqa: ASYNC110 - no event tells
             await asyncio.sleep(0.02)
     assert 'nodemanager_tasks{phase="Halted"} 0\n' in books.metrics.render()

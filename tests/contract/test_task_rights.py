@@ -40,7 +40,7 @@ def folder(place: Place) -> str:
 
 async def enforced(api: Api, place: Place) -> None:
     """Wait until the policy of tasks is in force, which a kube-apiserver takes a moment for."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         body = task("probe", place.namespace, "probe")
         while (await ask(api.client, "POST", f"{folder(place)}?dryRun=All", body)).code == OK:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
@@ -223,6 +223,6 @@ async def test_a_namespace_goes_with_its_tasks(place: Place, api: Api, operator:
     assert (await ask(operator, "GET", one)).code == NOT_FOUND
     if "embedded" in str(place.cache):  # a kube-apiserver alone removes no namespaces
         place.kubectl("delete", "namespace", place.namespace, "--wait=false")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while (await ask(api.client, "GET", f"{folder(place)}/of-a")).code == OK:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)

@@ -26,7 +26,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 def manager(environ: dict[str, str], *args: str) -> subprocess.CompletedProcess[str]:
     argv = [str(MANAGER), *args]
-    return subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=150, check=False)
 
 
 def test_it_runs_by_itself(environ: dict[str, str]) -> None:
@@ -145,5 +145,5 @@ def test_what_this_build_leaves_out_is_named(environ: dict[str, str]) -> None:
 
 def test_completion_is_valid_bash(environ: dict[str, str]) -> None:
     script = manager(environ, "completion", "bash").stdout
-    checked = subprocess.run(["bash", "-n"], input=script, text=True, timeout=10, check=False)
+    checked = subprocess.run(["bash", "-n"], input=script, text=True, timeout=60, check=False)
     assert checked.returncode == 0

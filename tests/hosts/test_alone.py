@@ -22,6 +22,8 @@ DRIFTS = 50
 OUTAGE_SECONDS = float(os.environ.get("NODEMANAGER_OUTAGE_SECONDS", "0"))
 """At least how long the API is gone; the drifts are spread over it. As long as they take, if not given."""
 SERVICE = "[Service]\nExecStart=/bin/sleep inf\n[Install]\nWantedBy=multi-user.target\n"
+LATE = 60.0
+"""Seconds: many times what it takes, also on a busy machine, and far less than waiting for an API would."""
 FILES = (*(f"/etc/alone/{number:02}" for number in range(23)), "/etc/alone/secret")
 ROUND = len(FILES) + 1
 """As many things to change: more than a few changes of one thing within a minute would be a fight."""
@@ -136,7 +138,7 @@ def test_started_without_the_api_the_host_is_right_in_a_moment(restarted: Host) 
         written = max(float(run("stat", "--format=%.9Z", path).stdout) for path in FILES)
         took = written - (time.time() - time.monotonic()) - started
         sys.stdout.write(f"files right {took:.2f} s after exec of the agent, without an API\n")
-        assert took < 10.0
+        assert took < LATE
 
 
 def has_passed(host: Host) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support import apiserver, debian_packages
+from support import apiserver
 from support.chaos import Chaos, Victim, prepare
 from support.chaos_plan import CHECK, Act, schedule
 from support.fleet import Fleet
@@ -31,7 +31,6 @@ needs_our_server = pytest.mark.skipif(
 @pytest.fixture
 def chaos(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Chaos]:
     """Three hosts with agents, ready for what comes."""
-    debian_packages.ensure("libfaketime")
     folder = tmp_path_factory.mktemp("chaos")
     with Fleet.up(folder, *HOSTS) as fleet, contextlib.ExitStack() as stack, fleet.watched(request):
         assert fleet.api.server is not None

@@ -72,7 +72,9 @@ def host(shared_fleet: Fleet, request: pytest.FixtureRequest) -> Iterator[Host]:
 def apt(host: Host, *argv: str) -> str:
     """Run apt-get, and return what it said."""
     environment = {"DEBIAN_FRONTEND": "noninteractive"}
-    done = host.machine.run("apt-get", "--yes", "--allow-downgrades", *argv, env=environment, timeout=120)
+    patience = ("--option", "DPkg::Lock::Timeout=120")  # an apt of the agent may be about to end
+    options = ("--yes", "--allow-downgrades", *patience)
+    done = host.machine.run("apt-get", *options, *argv, env=environment, timeout=240)
     return done.stdout + done.stderr
 
 
@@ -131,6 +133,7 @@ def test_an_upgrade_does_not_end_what_the_agent_runs(host: Host) -> None:
     install(host, NEW)
     until(lambda: host.shows("nodemanager", "MainPID") not in ("0", before), "the new agent")
     host.machine.run("touch", "/run/go-on")
+    until(lambda: "ended" in host.text("/run/long"), "the end of the execution")
     host.converge("long")
     assert host.text("/run/long") == "began\nended\n"
     until(lambda: running(host) == NEW, "the report of the new agent")
@@ -145,6 +148,7 @@ def test_an_agent_upgrades_itself(host: Host) -> None:
     host.converge("self")
     assert "ok installed" in host.machine.run("dpkg-query", "-W", "-f", "${Status}", "nodemanager").stdout
     host.api.config_set("self", host.name, packages=[])
+    host.converge("self")  # or the agent would take the old one for a drift
     install(host, OLD)
     until(lambda: running(host) == OLD, "the old agent after a downgrade")
 

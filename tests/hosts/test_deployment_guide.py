@@ -73,7 +73,7 @@ class Office:
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
         done = subprocess.run(
             ["bash", "-o", "pipefail", "-c", line], cwd=self.folder,
-            env={"PATH": path, "HOME": str(self.folder)}, capture_output=True, text=True, timeout=60,
+            env={"PATH": path, "HOME": str(self.folder)}, capture_output=True, text=True, timeout=150,
             check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
@@ -177,7 +177,7 @@ def test_the_guide_word_for_word(office: Office) -> None:
         assert (host.shows("nodemanager", "ActiveState"), host.shows("nodemanager", "UnitFileState")) == (
             "active", "enabled",
         )  # fmt: skip
-        assert host.condition("TokenRenewed") == "True"
+        until(lambda one=host: one.condition("TokenRenewed") == "True", "a report of its token")  # type: ignore[misc]
 
 
 def post(folder: str, body: Any) -> Callable[[Client], Awaitable[Reply]]:
@@ -192,7 +192,7 @@ def test_what_another_host_can_do_to_it(office: Office) -> None:
     print(host_attempts.table(codes))  # noqa: T201 - for pytest -rP
     assert host_attempts.allowed(codes) == host_attempts.DOCUMENTED
     assert len(codes) >= 200
-    assert office.hosts["myhost"].condition("Ready") == "True"
+    until(lambda: office.hosts["myhost"].condition("Ready") == "True", "that nothing has come of it")
 
 
 def test_a_host_that_labels_itself_is_refused(office: Office) -> None:

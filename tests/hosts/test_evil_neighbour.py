@@ -24,6 +24,8 @@ from support.neighbour.rounds import ROUND_SECONDS, Neighbourhood, say
 
 SECONDS = float(os.environ.get("NODEMANAGER_NEIGHBOUR_SECONDS", "60"))
 SEED = int(os.environ.get("NODEMANAGER_NEIGHBOUR_SEED", "1"))
+TRICKS = 200
+"""At least so many, however long they take on a busy machine."""
 
 
 @pytest.fixture
@@ -45,12 +47,12 @@ def neighbourhood(
 @pytest.mark.timeout(SECONDS * 4 + 900)
 def test_a_neighbour_gets_nothing_from_the_agent(neighbourhood: Neighbourhood) -> None:
     over = time.monotonic() + SECONDS
-    while not neighbourhood.rounds or time.monotonic() + ROUND_SECONDS < over:
+    while neighbourhood.tricks.total() <= TRICKS or time.monotonic() + ROUND_SECONDS < over:
         neighbourhood.round()
     neighbourhood.finish()
     say(neighbourhood.report())
     assert not neighbourhood.escapes, f"{len(neighbourhood.escapes)} escapes, see above"
-    assert neighbourhood.tricks.total() > 200
+    assert neighbourhood.tricks.total() > TRICKS
 
 
 def test_every_kind_of_path_is_declared_in_every_place() -> None:

@@ -54,7 +54,7 @@ def test_nothing_changes_on_a_held_host_and_all_that_waited_is_done(host: Source
     until(lambda: host.text("/var/log/runs") == "one\none\n", "the run that the repair makes owed")
     assert host.text("/etc/motd") == "one\n"
     assert host.is_active("app")
-    assert host.condition("Held") == "False"
+    until(lambda: host.condition("Held") == "False", "the API hears of that, too")
 
 
 def held(host: SourceHost) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,13 +131,16 @@ def test_the_operator_runs_without_rights_and_without_a_disk(cluster: Cluster, t
     with log.open("wb") as file:
         process = subprocess.Popen(cluster.image.argv(*args, **env), stdout=file, stderr=file)
     try:
-        until(lambda: _answers(probes) or process.poll() is not None, f"the operator: {log.read_text()}", 60)
+        until(
+            lambda: daemonset_pod.answers(probes) or process.poll() is not None,
+            f"the operator: {log.read_text()}",
+        )
         status = Path(f"/proc/{process.pid}/status").read_text()
         assert "Uid:\t65532\t65532\t65532\t65532" in status
         assert "CapEff:\t0000000000000000" in status
         assert "CapBnd:\t0000000000000000" in status
         assert "NoNewPrivs:\t1" in status
-        lease = until(lambda: cluster.api.get("Lease", "nodemanager-operator"), log.read_text(), 60)
+        lease = until(lambda: cluster.api.get("Lease", "nodemanager-operator"), log.read_text())
         assert lease["spec"]["holderIdentity"]
         process.terminate()
         assert process.wait(50) == 0
@@ -147,14 +149,6 @@ def test_the_operator_runs_without_rights_and_without_a_disk(cluster: Cluster, t
         process.wait(50)
     assert "Traceback" not in log.read_text()
     assert '"level":"ERROR"' not in log.read_text()
-
-
-def _answers(port: int) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
 
 
 def test_the_agent_in_a_pod_keeps_the_host_it_runs_on(cluster: Cluster) -> None:

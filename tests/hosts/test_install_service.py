@@ -73,6 +73,7 @@ def test_flags_restart_the_agent_and_nothing_that_it_runs(host: Host) -> None:
     said = run("nodemanager", "install-service", "--", "--log-level", "debug", timeout=120).stdout
     assert said.endswith("\nrestarted\n")
     run("touch", "/run/go-on")
+    until(lambda: "ended" in host.text("/run/long"), "the end of the execution")
     host.converge("long")
     assert host.text("/run/long") == "began\nended\n"
     assert host.text("/etc/default/nodemanager").endswith('\nNODEMANAGER_LOG_LEVEL="debug"\n')

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from nodemanager.agent.report.heartbeat import DURATION
+from support import debian_packages
 from support.bridge import ip
 from support.chaos import CLOCK, CLOCK_UNIT, namespace_of
 from support.fleet import Fleet, Host, until
@@ -33,8 +33,8 @@ LIVELY: dict[str, Callable[[Host], object]] = {
     "steady": lambda _host: None,
 }
 """What does not."""
-LATEST = 1.5 * DURATION + 10
-"""The last ten seconds are for a busy machine."""
+LATEST = 1.5 * DURATION + 60
+"""The last minute is for a busy machine; that it is in time to the second is shown by virtual time."""
 
 
 def signalled(host: Host, signal: str) -> None:
@@ -47,7 +47,7 @@ def _fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Hosts that are ready, each named after what becomes of it."""
     with Fleet.up(tmp_path_factory.mktemp("fleet"), *SILENCED, *LIVELY) as fleet:
         skewed = fleet["skewed"].machine
-        library = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+        library = debian_packages.faketime()
         skewed.copy(library, "/usr/local/lib/libfaketime.so.1")
         skewed.write("/etc/systemd/system/nodemanager.service.d/clock.conf", CLOCK_UNIT)
         for host in fleet.hosts.values():
@@ -89,7 +89,7 @@ def test_who_is_silent_is_marked_in_time_and_who_lives_is_not(fleet: Fleet) -> N
         assert fleet[name].condition("Ready") == "Unknown"
         assert fleet[name].status()["lastSeen"]
     until(lambda: ready(fleet)[0] == "Unknown", "the set is unknown")
-    assert all(fleet[name].name in ready(fleet)[1] for name in SILENCED)
+    until(lambda: all(fleet[name].name in ready(fleet)[1] for name in SILENCED), "and says because of whom")
     assert fleet.api.get("ConfigSet", "motd")["status"]["nodes"]["unknown"] == len(SILENCED)
     warned = fleet["cut"].machine.journal("-u", "nodemanager", "-p", "warning")
     assert "WARN  agent.report.heartbeat: cannot renew our Lease" in warned
@@ -98,5 +98,5 @@ def test_who_is_silent_is_marked_in_time_and_who_lives_is_not(fleet: Fleet) -> N
     for host in fleet.hosts.values():
         until(lambda host=host: host.condition("Alive") == "True", f"{host.name} is back")  # type: ignore[misc]
         until(lambda host=host: host.condition("Ready") == "True", f"{host.name} is ready again")  # type: ignore[misc]
-        assert "lastSeen" not in host.status()
+        until(lambda host=host: "lastSeen" not in host.status(), f"{host.name} is seen")  # type: ignore[misc]
     until(lambda: ready(fleet)[0] == "True", "the set holds everywhere again")

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from support import debian_packages
 from support.liveness_chaos import CALM, LONGEST, SILENT_LEASES, schedule, watched
 
 HOSTS = ("h1", "h2", "h3")
@@ -28,7 +27,6 @@ LEASE = 60 if SECONDS >= 600 else 20
 
 @pytest.mark.timeout(SECONDS * 3 + 600)
 def test_whatever_happens_only_silent_hosts_are_called_silent(tmp_path: Path) -> None:
-    debian_packages.ensure("libfaketime")
     acts = schedule(SEED, SECONDS, LEASE, HOSTS)
     say(f"seed {SEED}, {SECONDS:g} s, a Lease of {LEASE} s, {len(acts)} acts")
     with watched(tmp_path, LEASE, HOSTS) as watch:

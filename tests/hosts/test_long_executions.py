@@ -1,4 +1,4 @@
-"""A real host on which a program of one ConfigSet runs for long: everything else of the host goes on."""
+"""A real host on which one ConfigSet takes long, or has to wait: everything else of the host goes on."""
 
 from __future__ import annotations
 
@@ -59,10 +59,14 @@ def runs(host: Host) -> list[str]:
     return host.text("/run/long").split()
 
 
-def is_over(host: Host) -> None:
-    """Let the program end, and the host settle."""
+def is_over(host: Host, times: int) -> None:
+    """Let the program end, and the host settle; what the status says before is of another time."""
     host.machine.write("/run/go-on", "")
+    until(lambda: runs(host) == ["began", "ended"] * times, f"{times} ends of the program")
+    host.converge("long")
     until(lambda: told(host, "Progressing") == ("False", "Applied"), "the end of the program in the status")
+    until(lambda: told(host, "Ready") == ("True", "Applied"), "a host that is ready")
+    assert runs(host) == ["began", "ended"] * times
 
 
 def test_a_long_execution_holds_up_nothing_but_its_own_set(host: Host) -> None:
@@ -102,21 +106,42 @@ def test_a_long_execution_holds_up_nothing_but_its_own_set(host: Host) -> None:
     assert runs(host) == ["began"]
     host.api.delete("ConfigSet", "bad")
 
-    is_over(host)
-    assert runs(host) == ["began", "ended"] * 2, "once more, for the new content"
+    is_over(host, 2)  # once more, for the new content
     assert host.text("/etc/long") == "two"
     assert host.is_active("mine")
-    assert told(host, "Ready") == ("True", "Applied")
 
 
 def test_an_agent_that_is_restarted_meanwhile_does_everything_else(host: Host) -> None:
     host.machine.run("rm", "-f", "/run/go-on", "/run/long")
     host.api.config_set("long", host.name, **long("three"))
     until(lambda: runs(host) == ["began"], "the program")
-    host.machine.run("timeout", "20", "systemctl", "stop", "nodemanager")  # does not wait for the program
+    # It does not wait for the program: systemd would end it after a minute and a half.
+    host.machine.run("timeout", "60", "systemctl", "stop", "nodemanager")
     host.api.config_set("other", host.name, **other("three"))
     host.machine.run("systemctl", "start", "nodemanager")
     until(lambda: host.text("/etc/other") == "three", "the other file")
     assert runs(host) == ["began"]
-    is_over(host)
-    assert runs(host) == ["began", "ended"]
+    is_over(host, 1)
+
+
+def test_a_service_does_not_start_before_its_file_that_waits_for_a_secret(host: Host) -> None:
+    """The program of this service ends at once without its file: started too early, it would run in vain."""
+    host.machine.write(
+        "/etc/systemd/system/late.service", "[Service]\nExecStart=/usr/bin/tail -f /etc/late.conf\n"
+    )
+    template = "{{ index .Node.Secrets `password` | base64.Decode }}\n"
+    host.api.config_set(
+        "late",
+        host.name,
+        files=[{"path": "/etc/late.conf", "template": template, "secretRefs": ["late"]}],
+        services=[{"name": "late", "ensure": "running"}],
+    )
+    until(lambda: "Secret late" in host.entry("late").get("waiting", ""), "word of what is waited for")
+    assert not host.entry("late").get("error")
+    assert told(host, "Ready") == ("False", "Waiting")
+    assert host.shows("late", "ExecMainStartTimestampMonotonic") == "0"
+    host.api.secret("late", password="geheim")
+    host.converge("late")
+    assert host.text("/etc/late.conf") == "geheim\n"
+    assert host.is_active("late")
+    assert host.shows("late", "NRestarts") == "0"

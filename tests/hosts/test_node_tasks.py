@@ -121,7 +121,8 @@ def test_a_preview_tells_what_apt_would_do(host: Host) -> None:
     assert versions(host) == {"app": "1.0", "lib": "1.0"}
 
 
-def test_an_upgrade_whose_probe_fails_is_taken_back(host: Host) -> None:
+def test_an_upgrade_whose_probe_fails_is_taken_back(host: Host, request: pytest.FixtureRequest) -> None:
+    request.addfinalizer(lambda: host.machine.run("apt-mark", "unhold", "lib"))
     host.machine.run("apt-mark", "hold", "lib")
     probe = {"name": "prove", "probe": {"argv": ["false"]}, "timeout": "1s", "onFailure": "undo"}
     status = do(host, UPGRADE, probe)
@@ -129,7 +130,6 @@ def test_an_upgrade_whose_probe_fails_is_taken_back(host: Host) -> None:
     assert phases(status) == {"upgrade": "Undone", "prove": "Failed"}
     assert status["steps"][0]["evidence"] == {"app": "1.0 -> 2.0", "extra": "-> 1.0"}
     assert versions(host) == {"app": "1.0", "lib": "1.0"}
-    host.machine.run("apt-mark", "unhold", "lib")
 
 
 def test_an_upgrade_a_restart_and_a_reboot(host: Host) -> None:

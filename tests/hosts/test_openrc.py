@@ -88,7 +88,7 @@ def test_reload_reloads_or_restarts(host: OpenRCMachine, services: Services) -> 
 def test_one_that_exits_did_not_start(host: OpenRCMachine, services: Services) -> None:
     # Debian has its own start-stop-daemon, which does not tell OpenRC what it started.
     script(host, "brief", "status() {{ test -d /proc/$(cat /run/{name}.pid) || return 32; }}\n", "0.5")
-    error = services.do("start", "brief", delay=1.0)
+    error = services.do("start", "brief", delay=5.0)
     assert error.startswith("cannot start brief: it started and exited, and is crashed now"), error
     script(host, "wrong", 'start_pre() {{ eerror "no coffee left"; return 1; }}\n')
     assert "no coffee left" in services.do("start", "wrong")

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import msgspec
 import pytest
 
-from nodemanager.api.maintenance.nodetask import NODE, NODE_TASKS, node_label
-from nodemanager.client.auth import kubeconfig
 from nodemanager.fleet.maintenance import steps
-from nodemanager.host.process import runner
-from nodemanager.kube import times
-from support.accounts import operator_of
-from support.clients import connected
 from support.fleet import Fleet, Host, apt_repository, until
-from support.fleet_api import NAMESPACE
+from support.host_tasks import do
 from support.package_roots import AptRoot
 from support.template_scripts import operation, shipped
 
 SERVICE = "[Service]\nExecStart=/bin/sleep inf\n[Install]\nWantedBy=multi-user.target\n"
 UNIT = {"/lib/systemd/system/app.service": SERVICE}
 SECONDS = 240.0
-TOKENS = itertools.count(1)
 SSHD = "/etc/ssh/sshd_config.d/10-nodemanager-hardening.conf"
 SYSCTL = "/etc/sysctl.d/60-nodemanager-hardening.conf"
 
@@ -58,34 +47,6 @@ def host(shared_fleet: Fleet, request: pytest.FixtureRequest) -> Iterator[Host]:
     """The host; what its agent wrote is printed when a test fails."""
     with shared_fleet.watched(request) as fleet:
         yield fleet["web"]
-
-
-def do(host: Host, template: str, **parameters: str) -> dict[str, Any]:
-    """Have a host do the steps of a template, and return its status once it has ended."""
-    token = next(TOKENS)
-    name = f"task-{token}"
-    body = {
-        "metadata": {"name": name, "labels": {NODE: node_label(host.name)}},
-        "spec": {
-            "nodeName": host.name,
-            "fencingToken": token,
-            "deadline": times.rfc3339(datetime.now(UTC) + timedelta(hours=1)),
-            "steps": msgspec.to_builtins(steps.work([operation(template, parameters)], shipped()).steps),
-        },
-    }
-
-    async def make() -> None:
-        admin = kubeconfig.load(path=str(host.api.kubeconfig), environ={}, run=runner.run)
-        async with connected(operator_of(admin, NAMESPACE)) as client:
-            await client.create(NODE_TASKS, body, NAMESPACE)
-
-    asyncio.run(make())
-
-    def status() -> dict[str, Any]:
-        found: dict[str, Any] = host.api.get("NodeTask", name).get("status", {})
-        return found if found.get("finishedAt") else {}
-
-    return until(status, f"the end of {template}", SECONDS)
 
 
 @pytest.fixture

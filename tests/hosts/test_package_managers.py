@@ -61,7 +61,7 @@ def changes(command: str) -> bool:
 
 async def remembered(manager: PackageManager) -> Mapping[str, str]:
     """Return what is installed once it is remembered: not while the database may change within a tick."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while (found := await manager.installed()) is not await manager.installed():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return found

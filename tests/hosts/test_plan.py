@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -30,6 +31,16 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         yield found
 
 
+@contextlib.contextmanager
+def at_work(host: Host) -> Iterator[None]:
+    """Have the agent run for a while; whatever happens, it is stopped again, as all tests here expect it."""
+    host.machine.run("systemctl", "start", "nodemanager")
+    try:
+        yield
+    finally:
+        host.machine.run("systemctl", "stop", "nodemanager")
+
+
 def plan(host: Host, *words: str) -> tuple[int, dict[str, str], str]:
     """Return the exit code, what is said of each resource, and what went to stderr."""
     done = host.machine.run(*words, "nodemanager", "plan", "--hostname", host.name, check=False)
@@ -56,9 +67,8 @@ def test_it_counts_what_comes_before_and_holds_what_it_says(host: Host) -> None:
     assert said["service:nm-own"] == (
         "will start: it is not there yet; /etc/systemd/system/nm-own.service, above, is expected to bring it"
     )
-    host.machine.run("systemctl", "start", "nodemanager")
-    host.converge("web")
-    host.machine.run("systemctl", "stop", "nodemanager")
+    with at_work(host):
+        host.converge("web")
     assert plan(host)[:2] == (0, {})
 
 
@@ -89,9 +99,8 @@ def test_what_keeps_the_agent_from_doing_so_is_said(host: Host) -> None:
     )
     host.machine.run("nodemanager", "hold", "--reason", "night", "--for", "2h")
     try:
-        host.machine.run("systemctl", "start", "nodemanager")
-        until(lambda: host.condition("Held") == "True", "the hold is reported")
-        host.machine.run("systemctl", "stop", "nodemanager")
+        with at_work(host):
+            until(lambda: host.condition("Held") == "True", "the hold is reported")
         assert "warning: nothing of this is done before the end of the hold: night; held on" in plan(host)[2]
     finally:
         host.machine.run("nodemanager", "unhold")

@@ -18,6 +18,8 @@ FOLDER = "/srv/drift"
 UNIT = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
 COUNT = 20
 UNITS = 5
+LATE = 20_000.0
+"""Milliseconds: far more than on the busiest machine, far less than until a pass that nobody asked for."""
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +74,13 @@ def newest(host: Host) -> int:
 
 def told(host: Host, since: int, part: str) -> list[str]:
     """Return the outcomes of newer drifts whose resource has this in its name."""
+    return [one["outcome"] for one in drifts(host, since) if part in one["resource"]]
+
+
+def drifts(host: Host, since: int) -> list[dict[str, Any]]:
+    """Return newer drifts."""
     recent = host.status().get("drift", {}).get("recent", [])
-    return [one["outcome"] for one in recent if one["sequence"] > since and part in one["resource"]]
+    return [one for one in recent if one["sequence"] > since]
 
 
 @pytest.mark.parametrize(
@@ -90,29 +97,31 @@ def told(host: Host, since: int, part: str) -> list[str]:
     ],
 )
 def test_a_drift_is_undone_at_once_and_told_once(host: Host, kind: str, resource: str) -> None:
-    count, limit = (UNITS, 15000.0) if resource.startswith("service:") else (COUNT, 5000.0)
+    count = UNITS if resource.startswith("service:") else COUNT
     before = newest(host)
     done = host.machine.run("python3", "/usr/local/lib/drift_probe.py", kind, str(count), FOLDER)
     took = sorted(json.loads(done.stdout))
     sys.stdout.write(f"{kind}: median {statistics.median(took):.1f} ms, worst {took[-1]:.1f} ms\n")
-    assert statistics.median(took) < limit  # loose: what it really takes is the benchmark's to say
+    assert statistics.median(took) < LATE  # loose: what it really takes is the benchmark's to say
     until(lambda: len(told(host, before, resource)) >= count, f"{count} drifts of {kind} in the status")
     assert told(host, before, resource) == ["repaired"] * count
 
 
 def test_a_drift_names_who_it_was(host: Host) -> None:
     before = newest(host)
-    host.machine.run("sh", "-c", f"echo bye > {FOLDER}/files/7; exec sleep 2")
-    until(lambda: told(host, before, "/files/7") == ["repaired"], "the drift in the status")
-    assert re.search(r"^(sh|sleep)\[\d+\], uid 0", host.status()["drift"]["recent"][-1]["by"])
+    with host.machine.by_hand(f"echo bye > {FOLDER}/files/7"):  # who has ended has no name any more
+        until(lambda: told(host, before, "/files/7") == ["repaired"], "the drift in the status")
+    (mine,) = [one for one in drifts(host, before) if "/files/7" in one["resource"]]
+    assert re.search(r"^sh\[\d+\], uid 0", mine["by"])
 
 
 def test_a_masked_unit_is_said_and_left_to_people(host: Host) -> None:
     before = newest(host)
     host.machine.run("systemctl", "mask", "--now", "drift-0")
     try:
-        until(lambda: host.condition("Drifted") == "True", "Drifted")
-        assert "it is masked; run systemctl unmask" in str(host.status()["conditions"])
+        masked = "it is masked; run systemctl unmask"
+        until(lambda: masked in str(host.status()["conditions"]), "a condition that says so")
+        assert host.condition("Drifted") == "True"
     finally:
         host.machine.run("systemctl", "unmask", "drift-0")
     until(lambda: host.is_active("drift-0") and host.condition("Drifted") == "False", "a unit that runs")
@@ -120,18 +129,58 @@ def test_a_masked_unit_is_said_and_left_to_people(host: Host) -> None:
 
 
 def test_an_observed_file_is_shown_and_left_alone_also_by_the_next_process(host: Host) -> None:
+    before = newest(host)
     host.machine.write("/etc/watched", "bye\n")
     until(lambda: host.condition("Drifted") == "True", "Drifted")
-    shown = host.status()["drift"]
-    until(lambda: host.status()["drift"]["observed"] == 1, "a drift that was observed")
+    until(lambda: told(host, before, "/etc/watched") == ["observed"], "a drift that was observed")
+    observed = host.status()["drift"]["observed"]
     host.kill_agent()
     host.look_again()
     until(lambda: host.condition("Watching") == "True", "the agent")
     assert host.text("/etc/watched") == "bye\n"
     assert host.condition("Ready") == "True"
-    assert host.status()["drift"]["observed"] == 1, shown
+    assert told(host, before, "/etc/watched") == ["observed"]
+    assert host.status()["drift"]["observed"] == observed
     host.machine.write("/etc/watched", "hello\n")
     until(lambda: host.condition("Drifted") == "False", "no drift")
+
+
+def waiting(start: str) -> dict[str, Any]:
+    """A file that is put back in turn, in a window that opens then, and one that is left to a person."""
+    return {
+        "apiVersion": "common.nodemanager/v1",
+        "kind": "ConfigSet",
+        "metadata": {"name": "waiting", "labels": {"role": "drift"}},
+        "spec": {
+            "enforcement": {"openings": [{"start": start}]},
+            "files": [
+                {"path": "/etc/turn", "content": "hello\n", "drift": "in-turn"},
+                {"path": "/etc/person", "content": "hello\n", "drift": "escalate"},
+            ],
+        },
+    }
+
+
+def test_claim_7_one_file_waits_for_its_turn_and_one_for_a_person(shared_fleet: Fleet, host: Host) -> None:
+    shared_fleet.api.apply(waiting("2026-01-01T00:00:00Z"))
+    host.converge("waiting")
+    before = newest(host)
+    shared_fleet.api.apply(waiting("2126-01-01T00:00:00Z"))
+    until(lambda: host.entry("waiting").get("observedGeneration") == 2, "a window that is shut")
+    for path in ("/etc/turn", "/etc/person"):
+        host.machine.write(path, "bye\n")
+    until(lambda: host.condition("Escalated") == "True", "a call for a person")
+    until(lambda: [one["configset"] for one in host.status()["leftDrifts"].get("asks", [])] == ["waiting"],
+          "that it asks for its turn")  # fmt: skip
+    host.kill_agent()
+    until(lambda: told(host, before, "/etc/turn") == ["observed"], "one report of it")
+    assert [host.text(path) for path in ("/etc/turn", "/etc/person")] == ["bye\n"] * 2
+    shared_fleet.api.apply(waiting("2026-01-01T00:00:00Z"))
+    until(lambda: host.text("/etc/turn") == "hello\n", "its turn")
+    until(lambda: told(host, before, "/etc/turn") == ["observed", "repaired"], "a report of that")
+    assert host.text("/etc/person") == "bye\n"
+    host.machine.write("/etc/person", "hello\n")
+    until(lambda: host.condition("Escalated") == "False", "that nobody is needed any more")
 
 
 def test_the_agent_sleeps_when_nothing_happens(host: Host) -> None:

@@ -45,9 +45,9 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SourceHost]:
 def well(host: SourceHost) -> str:
     """Return what it says of a host that is well, on which something has just been put back."""
     before = json.loads(host.nodemanager("status", "-o", "json", check=False).stdout)["drift"]["repaired"]
-    host.machine.run("sh", "-c", "echo quick fix > /etc/motd; sleep 1; :")  # it stays until it is looked at
-    host.look_again()
-    until(lambda: _told(host)["drift"]["repaired"] > before and _told(host)["holds"], "a repair")
+    with host.machine.by_hand("echo quick fix > /etc/motd"):
+        host.look_again()
+        until(lambda: _told(host)["drift"]["repaired"] > before and _told(host)["holds"], "a repair")
     until(lambda: _told(host)["api"]["state"] == "connected", "an API that answers")
     done = host.nodemanager("status")
     assert done.returncode == 0
@@ -150,12 +150,23 @@ def test_the_socket_is_root_s_alone_and_a_user_is_told_so(host: SourceHost) -> N
 def test_a_terminal_is_redrawn_and_a_pipe_gets_one_after_the_other(host: SourceHost) -> None:
     watch = "python3 -m nodemanager status --watch"
     environ = "export PYTHONPATH=/opt/nodemanager/src:/opt/nodemanager/site TERM=xterm;"
-    on_terminal = host.machine.popen("sh", "-c", f"{environ} timeout 20 script -qec '{watch}' /dev/null")
-    piped = host.machine.popen("sh", "-c", f"{environ} timeout 20 {watch}")
-    for _ in range(3):
-        well(host)
-    shown, appended = on_terminal.communicate(timeout=60)[0], piped.communicate(timeout=60)[0]
-    assert shown.count("\x1b[H\x1b[J") >= 3
-    assert "\x1b[32mas declared\x1b[0m" in shown
-    assert appended.count("State:        as declared\n") >= 3
-    assert "\x1b" not in appended
+    commands = {"terminal": f"script -qec '{watch}' /dev/null", "pipe": f"{watch} | cat"}
+    watching = [
+        host.machine.popen("sh", "-c", f"{environ} exec timeout 900 {command} > /run/{name}.shown")
+        for name, command in commands.items()
+    ]
+
+    def drawn() -> tuple[int, int]:
+        shown, appended = host.text("/run/terminal.shown"), host.text("/run/pipe.shown")
+        return shown.count("\x1b[H\x1b[J"), appended.count("State:        as declared\n")
+
+    try:
+        for count in range(1, 4):
+            until(lambda count=count: min(drawn()) >= count, f"that both show it {count} times")  # type: ignore[misc]
+            well(host)
+    finally:
+        host.machine.run("pkill", "-TERM", "timeout")
+        for one in watching:
+            one.communicate(timeout=60)
+    assert "\x1b[32mas declared\x1b[0m" in host.text("/run/terminal.shown")
+    assert "\x1b" not in host.text("/run/pipe.shown")

@@ -83,7 +83,7 @@ def test_a_start_that_fails_within_its_job(machine: Machine, services: Services)
 
 def test_a_service_that_dies_later_did_not_start(machine: Machine, services: Services) -> None:
     unit(machine, "brief.service", "[Service]\nExecStart=/bin/sleep 0.3\n")
-    assert "it started and exited, and is inactive (dead) now" in services.do("start", "brief", delay=1.0)
+    assert "it started and exited, and is inactive (dead) now" in services.do("start", "brief", delay=5.0)
 
 
 def test_one_that_had_to_be_started_again_is_seen_even_while_it_is_up(
@@ -91,7 +91,7 @@ def test_one_that_had_to_be_started_again_is_seen_even_while_it_is_up(
 ) -> None:
     script = "test -e /run/second && exec sleep infinity; touch /run/second; sleep 1"
     unit(machine, "loop.service", shell(script, "Restart=always", "RestartSec=10ms"))
-    assert "it started and exited" in services.do("start", "loop", delay=2.5)
+    assert "it started and exited" in services.do("start", "loop", delay=8.0)
     assert active(machine, "loop") == "active"
     assert services.do("stop", "loop") == ""
     assert active(machine, "loop") == "inactive"

@@ -18,7 +18,7 @@ from support.fleet import Fleet, Host, apt_repository, manager, until
 from support.fleet_api import NAMESPACE
 from support.package_roots import AptRoot
 
-SECONDS = 180.0
+SECONDS = 400.0
 VERSIONS = itertools.count(1)
 DPKG_LOG = "/var/log/dpkg.log"
 RESTART = "systemctl daemon-reload; systemctl restart app.service || true"
@@ -94,6 +94,10 @@ def stopped(fleet: Fleet, name: str) -> dict[str, Any]:
     return until(status, f"a stop of {name}", SECONDS)
 
 
+def phase(fleet: Fleet, name: str) -> str:
+    return str(fleet.api.get("NodeMaintenance", name).get("status", {}).get("phase", ""))
+
+
 def said(fleet: Fleet, *args: str) -> str:
     return manager(*args, "--kubeconfig", str(fleet.api.kubeconfig), "--namespace", NAMESPACE)
 
@@ -153,16 +157,20 @@ def test_claim_4_an_upgrade_whose_probe_fails_on_the_canary(fleet: Fleet, reposi
     better = publish(repository)
     assert "1 host that failed will be tried again" in said(fleet, "maintenance", "retry", "probed")
     until(lambda: (version(canary), version(other)) == (better, better), "the better version", SECONDS)
+    until(lambda: phase(fleet, "probed") == "Succeeded", "the end of the run", SECONDS)
 
 
-def test_claim_4_an_upgrade_after_which_the_node_is_not_ready(fleet: Fleet, repository: AptRoot) -> None:
+def test_claim_4_an_upgrade_after_which_the_node_is_not_ready(
+    fleet: Fleet, repository: AptRoot, request: pytest.FixtureRequest
+) -> None:
     """Its agent has nothing to complain about; the operator sees it, and has it taken back."""
     canary, other = fleet["zulu"], fleet["alpha"]
     now = version(canary)
     newer = publish(repository, needs="more")
     before = other.text(DPKG_LOG)
     kubelet_says(canary, "True")
-    apply(fleet, "proven", soak="15s", activeDeadlineSeconds=60, disruption={"cordon": True})
+    request.addfinalizer(lambda: fleet.api.delete("Node", canary.name))
+    apply(fleet, "proven", soak="15s", activeDeadlineSeconds=120, disruption={"cordon": True})
     until(lambda: version(canary) == newer, "the upgrade", SECONDS)
     kubelet_says(canary, "False")
     status = stopped(fleet, "proven")
@@ -175,6 +183,9 @@ def test_claim_4_an_upgrade_after_which_the_node_is_not_ready(fleet: Fleet, repo
     shown = in_line(said(fleet, "maintenance", "history", "proven", "--failed"))
     assert f"{canary.name} Undone upgrade-packages" in shown
     assert "not proven afterwards, and taken back by" in shown
-    assert any(one.startswith("MaintenanceUndoing: ") and "not Ready" in one for one in events(canary))
-    assert "unschedulable" not in fleet.api.get("Node", canary.name).get("spec", {})
-    fleet.api.delete("Node", canary.name)
+    undoing = "MaintenanceUndoing: "
+    until(
+        lambda: any(one.startswith(undoing) and "not Ready" in one for one in events(canary)),
+        "an Event that says so",
+    )
+    until(lambda: "unschedulable" not in fleet.api.get("Node", canary.name).get("spec", {}), "its uncordon")

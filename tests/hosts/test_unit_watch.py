@@ -122,7 +122,7 @@ def test_packages_and_interfaces_are_heard_of(machine: Machine) -> None:
         listener.quiet()
         machine.run("ip", "link", "add", "dummy7", "type", "dummy", check=False)
         machine.run("ip", "address", "add", "192.0.2.7/32", "dev", "lo")
-        assert any(line["inventory"] for line in listener.said(1.0))
+        listener.wait_for(lambda line: line["inventory"], "the inventory")
 
 
 def test_a_user_manager_that_comes_up_is_listened_to(machine: Machine) -> None:

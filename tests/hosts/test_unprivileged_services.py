@@ -74,7 +74,7 @@ def test_an_operator_and_its_api_are_services_of_systemd(machine: Machine) -> No
 
 
 def test_an_operator_is_a_service_of_openrc(machine: Machine) -> None:
-    openrc = OpenRCMachine.on(machine)
+    openrc, run = OpenRCMachine.on(machine), machine.run
     # A host has one of the two: what systemd keeps for a user that it makes up is closed to all others.
     openrc.run("rm", "-rf", "/var/cache/nodemanager-operator", "/var/cache/private")
     machine.write("/etc/nodemanager/operator.kubeconfig", json.dumps(NOBODY_THERE), 0o600)
@@ -84,7 +84,7 @@ def test_an_operator_is_a_service_of_openrc(machine: Machine) -> None:
     openrc.run(*command.split())
     assert openrc.run("nodemanager", "install-service", "operator").stdout.endswith("\nstarted\n")
     log = "/var/log/nodemanager-operator.log"
-    until(lambda: "waiting for the API" in machine.read(log), "an operator at work")
+    until(lambda: "waiting for the API" in run("cat", log, check=False).stdout, "an operator at work")
     pid = openrc.run("pgrep", "-u", "nodemanager-operator", "-f", "__main__.py operator").stdout.strip()
     assert pid
     assert "stopped\n" in openrc.run("nodemanager", "install-service", "operator", "--uninstall").stdout

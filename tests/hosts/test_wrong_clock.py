@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support import cli, debian_packages, server_process
+from support import cli, server_process
 from support.agent_process import Agent
 from support.fleet import until
 from support.liveness_chaos import faked_clock
@@ -16,7 +16,6 @@ from support.server_process import NAMESPACE
 
 @pytest.mark.parametrize("days", [365, -365])
 def test_a_clock_that_is_wrong_by_a_year_is_named_where_people_look(tmp_path: Path, days: int) -> None:
-    debian_packages.ensure("libfaketime")
     (tmp_path / "server").mkdir()
     root = tmp_path / "host"
     for name in ("etc", "run"):

@@ -26,7 +26,7 @@ from nodemanager.kube.core import SECRETS
 from support import cli
 from support.clients import connected
 
-PATIENCE = 50.0
+PATIENCE = 90.0
 
 
 @dataclass
@@ -177,7 +177,7 @@ class Agent:
 
         def ask() -> tuple[int, str]:
             try:
-                with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
+                with urllib.request.urlopen(f"http://{address}{path}", timeout=60) as answer:
                     return answer.status, answer.read().decode()
             except urllib.error.HTTPError as error:
                 return error.code, error.read().decode()

@@ -1,4 +1,4 @@
-"""Test cases that are files: manifests, accepted and refused."""
+"""Test cases that are files, and above all manifests, accepted and refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-MANIFESTS = Path(__file__).resolve().parent.parent / "cases" / "manifests"
+FOLDER = Path(__file__).resolve().parent.parent / "cases"
+MANIFESTS = FOLDER / "manifests"
 _REFUSED = "# refused: "
 
 

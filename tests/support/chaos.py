@@ -26,6 +26,7 @@ from typing import Any, Final
 
 import pytest
 
+from support import debian_packages
 from support.bridge import ip
 from support.chaos_plan import FILES, FOLDERS, Act
 from support.fleet import Fleet, Host
@@ -342,7 +343,7 @@ def prepare(victim: Victim, stack: contextlib.ExitStack) -> None:
     machine.write("/etc/systemd/system/web.service", WEB)
     machine.write("/etc/systemd/system/nodemanager.service.d/clock.conf", CLOCK_UNIT)
     machine.write("/usr/local/bin/record", RECORD, 0o755)
-    library = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+    library = debian_packages.faketime()
     machine.copy(library, "/usr/local/lib/libfaketime.so.1")
     machine.kill()
     for folder in (victim.managed, victim.state):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
@@ -18,20 +19,28 @@ ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "nodemanager"
 TEMPLATES = CHART / "templates"
 
+_ASKED = re.compile(r'\(\.Capabilities\.APIVersions\.Has "([^"]+)"\)')
+"""A question to the server, which has no other form in our templates."""
+
 Object = dict[str, Any]
 
 
-def rendered(**values: Any) -> list[Object]:
-    """Return the objects of the chart, without its CRDs, for values that differ from the default ones."""
-    return _objects("\n---\n".join(text(path, **values) for path in sorted(TEMPLATES.glob("*.yaml"))))
+def rendered(*served: str, **values: Any) -> list[Object]:
+    """Return the objects of the chart, without its CRDs, for values that differ from the default ones.
+
+    `served` are kinds, with their group and version, that not every server has.
+    """
+    texts = (text(path, *served, **values) for path in sorted(TEMPLATES.glob("*.yaml")))
+    return _objects("\n---\n".join(texts))
 
 
-def text(path: Path, **values: Any) -> str:
+def text(path: Path, *served: str, **values: Any) -> str:
     """Return what becomes of one template."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     names = {"AppVersion": chart["appVersion"], "Name": chart["name"]}
     data = {"Values": merged(yaml.safe_load((CHART / "values.yaml").read_text()), values), "Chart": names}
-    return _render(path.read_text(), (TEMPLATES / "_helpers.tpl").read_text(), data)
+    source = _ASKED.sub(lambda found: str(found[1] in served).lower(), path.read_text())
+    return _render(source, (TEMPLATES / "_helpers.tpl").read_text(), data)
 
 
 def by_helm(**values: Any) -> list[Object]:

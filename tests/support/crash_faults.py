@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nodemanager.host.files import durable
+from nodemanager.native import libc
 
 CALLS = (
     "fsync", "rename", "unlink", "rmdir", "mkdir", "symlink", "chown", "fchown", "fchmod", "write",
@@ -21,11 +22,15 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 class Faults:
-    """Counts boundaries; at the chosen point the process is killed, or the call fails."""
+    """Counts boundaries; at the chosen point the process is killed, or the call fails.
 
-    def __init__(self, point: int, error: int = 0) -> None:
+    `watch` is called wherever it could be killed.
+    """
+
+    def __init__(self, point: int, error: int = 0, watch: Callable[[], None] = lambda: None) -> None:
         self.point = point
         self.error = error
+        self.watch = watch
         self.passed = 0
         self.hit = ""
 
@@ -37,9 +42,11 @@ class Faults:
                 self.hit = name
                 raise OSError(self.error, os.strerror(self.error))
             return call()
+        self.watch()
         if 2 * number == self.point:
             os.kill(os.getpid(), signal.SIGKILL)
         made = call()
+        self.watch()
         if 2 * number + 1 == self.point:
             os.kill(os.getpid(), signal.SIGKILL)
         return made
@@ -56,10 +63,8 @@ class Faults:
             return really_open(path, flags, *args, **more)
 
         os.open = opened
-        syncfs = durable._syncfs()
-        assert syncfs is not None
-        counted = self._wrapped("syncfs", syncfs)
-        durable._syncfs = lambda: counted  # type: ignore[assignment]
+        assert durable._has_syncfs()  # found out before, so that asking is no boundary
+        libc.syncfs = self._wrapped("syncfs", libc.syncfs)
         self._patch_programs()
 
     def _wrapped(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from nodemanager.agent.passes.converge import Converger
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.host.apply import Tools
-from nodemanager.host.base import ServiceKey, Wanted
+from nodemanager.host.base import HostError, ServiceKey, Wanted
 from nodemanager.host.files.bucket import Bucket
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.observe import Observer
@@ -110,12 +111,15 @@ class DiskTools:
         if self._state.exists():
             found: dict[str, Any] = json.loads(self._state.read_text())
             return found
-        return {"packages": {}, "running": ["web", "db", "never"]}
+        return {"packages": {}, "running": ["web", "db", "never"], "enabled": ["web", "db", "never"]}
 
     def _did(self, deed: str, name: str, state: dict[str, Any]) -> None:
         new = self._state.with_suffix(".new")
         new.write_text(json.dumps(state))
-        new.replace(self._state)
+        try:
+            os.rename(new, self._state)  # noqa: PTH104 - this is the deed: it can fail, and be the last
+        except OSError as error:
+            raise HostError(f"cannot {deed} {name}: {error}") from error
         with (self._folder / "tools" / "log").open("a") as log:
             log.write(f"{deed} {name} {picture(self._folder, SUBSCRIPTIONS.get(name, []))}\n")
 
@@ -135,7 +139,10 @@ class DiskTools:
         self._did("install", " ".join(one.name for one in wanted), state)
 
     async def remove(self, names: Sequence[str]) -> None:
-        raise NotImplementedError
+        state = self._load()
+        for name in names:
+            state["packages"].pop(name, None)
+        self._did("remove", " ".join(names), state)
 
     async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
         raise NotImplementedError
@@ -144,14 +151,23 @@ class DiskTools:
         return ""
 
     async def observe(self, keys: Iterable[ServiceKey]) -> Mapping[ServiceKey, ServiceFact]:
-        running = self._load()["running"]
-        return {key: ServiceFact(known=True, running=key.name in running, enabled=True) for key in keys}
+        state = self._load()
+        return {
+            key: ServiceFact(
+                known=True, running=key.name in state["running"], enabled=key.name in state["enabled"]
+            )
+            for key in keys
+        }
 
     async def refresh(self, user: str = "") -> None:
-        raise NotImplementedError
+        """Do nothing: there are no units that could be out of date."""
 
     async def enable(self, key: ServiceKey, *, enabled: bool) -> bool:
-        raise NotImplementedError
+        state = self._load()
+        others = [name for name in state["enabled"] if name != key.name]
+        state["enabled"] = [*others, *([key.name] if enabled else [])]
+        self._did("enable" if enabled else "disable", key.name, state)
+        return True
 
     async def set_arguments(self, key: ServiceKey, arguments: str) -> None:
         raise NotImplementedError
@@ -162,7 +178,9 @@ class DiskTools:
         self._did("start", key.name, state)
 
     async def stop(self, key: ServiceKey) -> None:
-        raise NotImplementedError
+        state = self._load()
+        state["running"].remove(key.name)
+        self._did("stop", key.name, state)
 
     async def restart(self, key: ServiceKey) -> None:
         self._did("restart", key.name, self._load())

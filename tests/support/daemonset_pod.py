@@ -8,6 +8,7 @@ manifest asks for.
 from __future__ import annotations
 
 import secrets
+import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
@@ -59,6 +60,15 @@ def start(machine: Machine, image: str, argv: list[str], env: Mapping[str, str])
 def kill(machine: Machine) -> None:
     """End the pod the hard way, with everything in its control group."""
     machine.run("systemctl", "kill", "--signal=KILL", "--kill-whom=all", UNIT)
+
+
+def answers(port: int) -> bool:
+    """Tell whether a pod says that it is ready."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
 
 
 def workload(obj: dict[str, Any]) -> tuple[list[str], list[str]]:

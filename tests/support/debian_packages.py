@@ -29,6 +29,12 @@ def ensure(*names: str) -> None:
             _install(missing(names))
 
 
+def faketime() -> Path:
+    """Return the library that gives a process another time; installed, if it was not."""
+    ensure("libfaketime")
+    return next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+
+
 def missing(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return those packages that are not installed; all of them where there is no dpkg."""
     if not shutil.which("dpkg-query"):

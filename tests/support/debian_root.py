@@ -2,6 +2,7 @@
 
     root = debian_root.base_root()                    # the plain one: systemd, dbus, python3
     root = debian_root.base_root("openrc")            # one with more packages
+    root = debian_root.bare_root("noble")             # another release, or Ubuntu: systemd, and no Python
 
 What it is made of (suite, mirror, packages) is its name, so that another list gives another tree.
 Never write into it: `nspawn.Machine` puts an overlay on top, `overlay()` does so without booting.
@@ -20,7 +21,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,14 @@ PACKAGES = (
     "procps",
     "wireguard-tools",
 )
+BARE = ("systemd", "systemd-sysv", "dbus", "iproute2", "procps")
+"""What a host has besides the essential packages, for the static program, which needs nothing of it."""
+UBUNTU = ("jammy", "noble")
+UBUNTU_MIRROR = "http://archive.ubuntu.com/ubuntu"
+UBUNTU_KEYS = (
+    "pool/main/u/ubuntu-keyring/ubuntu-keyring_2021.03.26_all.deb",
+    "0d0e7ed6b112f5d03eabf3c7eb01ebdacf9c57714b279e90495cfc58c8c4520f",
+)
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 MAKE_SECONDS = 1200.0
 _RECIPE = "3"
@@ -51,20 +61,70 @@ def cache() -> Path:
 
 def base_root(*packages: str) -> Path:
     """Return a Debian root with these packages besides the usual ones; it is to be read only."""
+    return _kept(SUITE, find_mirror(), (*PACKAGES, *sorted(packages)), ())
+
+
+def bare_root(suite: str, *packages: str) -> Path:
+    """Return a root of a release of Debian or Ubuntu, with systemd and without Python; to be read only."""
+    wanted = (*BARE, *sorted(packages))
+    if suite not in UBUNTU:
+        return _kept(suite, find_mirror(), wanted, ())
+    keyring = _ubuntu_keyring()
+    # Ubuntu has had one way to be made since 2007; debootstrap may be older than a release of it.
+    return _kept(
+        suite, UBUNTU_MIRROR, wanted, (f"--keyring={keyring}",), "/usr/share/debootstrap/scripts/gutsy"
+    )
+
+
+def _kept(suite: str, mirror: str, wanted: tuple[str, ...], flags: tuple[str, ...], script: str = "") -> Path:
+    """Return a root; made unless it is there."""
     if os.geteuid() != 0:
         pytest.fail("cannot make a Debian root: only root can; run the tests of hosts as root")
     debian_packages.ensure("debootstrap")
-    wanted = (*PACKAGES, *sorted(packages))
-    mirror = find_mirror()
-    name = hashlib.sha256("\n".join((_RECIPE, SUITE, mirror, *wanted)).encode()).hexdigest()[:16]
+    name = hashlib.sha256("\n".join((_RECIPE, suite, mirror, *wanted)).encode()).hexdigest()[:16]
+    include = f"--include={','.join(wanted)}"
+
+    def make(tree: Path) -> None:
+        argv = ["debootstrap", "--variant=minbase", include, *flags, suite, str(tree), mirror]
+        _debootstrap(tree, [*argv, script] if script else argv, mirror)
+
+    return kept(f"{suite}-{name}", make)
+
+
+def kept(name: str, make: Callable[[Path], object]) -> Path:
+    """Return a tree of the cache; made in an empty folder unless it is there."""
     folder = cache()
     folder.mkdir(parents=True, exist_ok=True, mode=0o755)
-    tree = folder / f"{SUITE}-{name}"
-    with (folder / f"{tree.name}.lock").open("w") as lock:
+    tree = folder / name
+    with (folder / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not tree.exists():
-            _make(tree, wanted, mirror)
+            building = Path(tempfile.mkdtemp(prefix="building-", dir=folder))
+            building.chmod(0o755)
+            try:
+                make(building)
+                building.rename(tree)
+            finally:
+                shutil.rmtree(building, ignore_errors=True)
     return tree
+
+
+def _ubuntu_keyring() -> Path:
+    """Return the keys that releases of Ubuntu are signed with, by the digest of the package that has them."""
+    path, digest = UBUNTU_KEYS
+
+    def make(tree: Path) -> None:
+        try:
+            with urllib.request.urlopen(f"{UBUNTU_MIRROR}/{path}", timeout=60) as answer:
+                data = answer.read()
+        except OSError as error:
+            pytest.fail(f"cannot make a root of Ubuntu: {UBUNTU_MIRROR} does not answer: {error}")
+        if hashlib.sha256(data).hexdigest() != digest:
+            pytest.fail(f"cannot make a root of Ubuntu: {path} has another digest than {digest}")
+        (tree / "keyring.deb").write_bytes(data)
+        subprocess.run(["dpkg-deb", "-x", tree / "keyring.deb", tree], check=True, timeout=60)
+
+    return kept(f"ubuntu-keyring-{digest[:16]}", make) / "usr/share/keyrings/ubuntu-archive-keyring.gpg"
 
 
 def find_mirror(sources: Path = Path("/etc/apt")) -> str:
@@ -80,27 +140,13 @@ def find_mirror(sources: Path = Path("/etc/apt")) -> str:
     return DEFAULT_MIRROR
 
 
-def _make(tree: Path, packages: tuple[str, ...], mirror: str) -> None:
-    building = Path(tempfile.mkdtemp(prefix="building-", dir=tree.parent))
-    building.chmod(0o755)
-    argv = [
-        "debootstrap",
-        "--variant=minbase",
-        f"--include={','.join(packages)}",
-        SUITE,
-        str(building),
-        mirror,
-    ]
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=MAKE_SECONDS, check=False)
-        if done.returncode != 0:
-            log = building / "debootstrap" / "debootstrap.log"
-            said = log.read_text(errors="replace")[-2000:] if log.exists() else done.stdout[-2000:]
-            pytest.fail(f"cannot make a Debian root from {mirror}: debootstrap failed:\n{said}")
-        _finish(building)
-        building.rename(tree)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
+def _debootstrap(tree: Path, argv: list[str], mirror: str) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=MAKE_SECONDS, check=False)
+    if done.returncode != 0:
+        log = tree / "debootstrap" / "debootstrap.log"
+        said = log.read_text(errors="replace")[-2000:] if log.exists() else done.stdout[-2000:]
+        pytest.fail(f"cannot make a Debian root from {mirror}: debootstrap failed:\n{said}")
+    _finish(tree)
 
 
 def _finish(root: Path) -> None:

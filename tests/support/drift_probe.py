@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-TIMEOUT = 30.0
+TIMEOUT = 60.0
 NAP = 0.0002
 MANAGED = "managed\n"
 MODE = 0o644

@@ -1,4 +1,4 @@
-"""People other than the administrator, who may write maintenances and approve them."""
+"""People other than the administrator, who may write maintenances and ConfigSets, and approve them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from support.either import Place
 async def editor(place: Place, name: str) -> AsyncIterator[Client]:
     """Be somebody; to the API, system:serviceaccount:NAMESPACE:NAME."""
     config, namespace = whole_server.load(place.kubeconfig), place.namespace
-    rule = {"apiGroups": ["maintenance.nodemanager"], "resources": ["*"], "verbs": ["*"]}
+    rule = {
+        "apiGroups": ["maintenance.nodemanager", "common.nodemanager"],
+        "resources": ["*"],
+        "verbs": ["*"],
+    }
     subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
     meta = {"metadata": {"name": name}}

@@ -87,7 +87,7 @@ class Place:
         need_kubectl()
         return subprocess.run(
             ["kubectl", *args], input=stdin, env=self.environ(**environ), capture_output=True, text=True,
-            timeout=40, check=False,
+            timeout=120, check=False,
         )  # fmt: skip
 
     def environ(self, **more: str) -> dict[str, str]:
@@ -112,7 +112,7 @@ def kubectl_minor() -> int:
     if shutil.which("kubectl") is None:
         return sys.maxsize
     argv = ["kubectl", "version", "--client", "-o", "json"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=40, check=True)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
     return int(json.loads(done.stdout)["clientVersion"]["minor"].rstrip("+"))
 
 
@@ -150,7 +150,7 @@ def _definitions() -> tuple[Untyped, ...]:
 
 async def _prepare(path: Path, namespace: str) -> None:
     config = kubeconfig.load(path=str(path), environ={}, run=runner.run)
-    async with connected(config) as client, asyncio.timeout(30):
+    async with connected(config) as client, asyncio.timeout(90):
         await client.create(NAMESPACES, {"metadata": {"name": namespace}})
         if await _uids(client) <= _published:
             return

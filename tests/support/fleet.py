@@ -18,7 +18,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,7 +40,7 @@ from support.package_roots import AptRoot
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 MANAGER = ROOT / "bin" / "manager"
-WAIT_SECONDS = 90.0
+WAIT_SECONDS = 180.0
 POLL_SECONDS = 0.1
 TOKEN_SECONDS = 24 * 3600
 UNIT = """\
@@ -86,10 +86,12 @@ class Host:
     address: str
     machine: Machine
     api: FleetApi
+    program: Path = MANAGER
+    """What becomes its /usr/local/bin/nodemanager."""
 
     def join(self, **node: Any) -> None:
         """Let it in and start its agent: the four steps of the deployment guide."""
-        self.machine.copy(MANAGER, "/usr/local/bin/nodemanager")
+        self.machine.copy(self.program, "/usr/local/bin/nodemanager")
         self.bootstrap(**node)
         self.machine.write("/etc/systemd/system/nodemanager.service", UNIT)
         self.machine.run("systemctl", "enable", "--now", "nodemanager")
@@ -186,13 +188,19 @@ class Fleet:
 
     @classmethod
     @contextlib.contextmanager
-    def up(cls, folder: Path, *names: str, repository: Path | None = None) -> Iterator[Fleet]:
+    def up(
+        cls,
+        folder: Path,
+        *names: str,
+        repository: Path | None = None,
+        binds: Mapping[Path, str] | None = None,
+    ) -> Iterator[Fleet]:
         """Start an API and boot machines; nothing of them is left in the end.
 
-        `repository` is offered to apt, and nothing else is.
+        `repository` is offered to apt, and nothing else is; `binds` are paths that the machines see, too.
         """
         check_manager()
-        binds = {repository: "/srv/repository"} if repository else {}
+        binds = {**(binds or {}), **({repository: "/srv/repository"} if repository else {})}
         with contextlib.ExitStack() as stack:
             bridge = stack.enter_context(Bridge())
             fleet = cls(stack.enter_context(serving(folder, bridge.address)))
@@ -245,7 +253,7 @@ def manager(*args: str) -> str:
     """Run bin/manager on this machine as an administrator would, and return what it prints."""
     home = {key: os.environ[key] for key in ("HOME", "PATH") if key in os.environ}
     done = subprocess.run(
-        [str(MANAGER), *args], env=home, capture_output=True, text=True, timeout=60, check=False
+        [str(MANAGER), *args], env=home, capture_output=True, text=True, timeout=150, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -274,8 +282,8 @@ def serving(folder: Path, address: str, *, embedded: bool | None = None) -> Iter
         else:
             kube = stack.enter_context(apiserver.running(folder / "kube", host=address))
             api = FleetApi(kube.kubeconfig)
-            manager("crds", "--install", "--kubeconfig", str(kube.kubeconfig))
             api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+            manager("crds", "--install", "--kubeconfig", str(kube.kubeconfig))  # with templates, into it
             for policy in sorted((ROOT / "config/policy").glob("*.yaml")):
                 api.apply(*manifests.load_all(policy.read_text(), policy.name))
         own = folder / "operator.kubeconfig"

@@ -29,7 +29,7 @@ API_VERSIONS = {
 }
 CLUSTER_WIDE = (
     "Namespace", "Node", "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionPolicyBinding",
+    "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from nodemanager.plan.facts import Facts
 from nodemanager.plan.needs import FileNeeds
 
 HANG = Path("/run/hang")
-QUIET_SECONDS = 3.0
+QUIET_SECONDS = 8.0
 see_files = Observer.see_files
 
 

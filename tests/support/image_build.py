@@ -169,11 +169,11 @@ def _inside(image: Image, path: str) -> Path:
 
 
 def _wheels(folder: Path) -> Path:
-    """Return a directory with what requirements/runtime.txt locks, for the Python of Debian."""
+    """Return a directory with what the requirements of the image lock, for the Python of Debian."""
     argv: Sequence[str] = [
         sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
         "--require-hashes", "--only-binary=:all:", "--python-version=3.11", f"--dest={folder}",
-        f"--requirement={ROOT / 'requirements/runtime.txt'}",
+        *(f"--requirement={ROOT / 'requirements' / name}.txt" for name in ("runtime", "signing", "s3")),
     ]  # fmt: skip
     done = subprocess.run(argv, capture_output=True, text=True, timeout=STEP_SECONDS, check=False)
     if done.returncode != 0:

@@ -29,7 +29,7 @@ def run(place: Place, *args: str, stdin: str = "", **environ: str) -> subprocess
     """Run `nodemanager` as the administrator of a place, as a real process."""
     return subprocess.run(
         [*cli.ARGV, *args], input=stdin, env=place.environ(**environ), capture_output=True, text=True,
-        timeout=40, check=False,
+        timeout=120, check=False,
     )  # fmt: skip
 
 
@@ -83,7 +83,7 @@ async def guard(place: Place, folder: Path) -> None:
     await asyncio.to_thread(succeeds, "crds", "--install", "--kubeconfig", str(place.kubeconfig))
     probe = await join(place, folder, "probe")
     lease = {"metadata": {"name": "stray", "namespace": place.namespace}}
-    async with probe.client() as client, asyncio.timeout(30):
+    async with probe.client() as client, asyncio.timeout(90):
         target = f"/apis/coordination.k8s.io/v1/namespaces/{place.namespace}/leases?dryRun=All"
         while (await ask(client, "POST", target, lease)).code == 200:  # noqa: ASYNC110 - no event tells
             await asyncio.sleep(0.05)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import select
 import time
+from collections.abc import Callable
 from typing import Any
 
 from support import host_python
@@ -25,12 +26,16 @@ class Listener:
 
     def wait(self, resource: str) -> dict[str, Any]:
         """Wait until a resource is touched."""
+        return self.wait_for(lambda line: resource in line["touched"], resource)
+
+    def wait_for(self, touches: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:
+        """Wait until something is said that is of interest."""
         deadline = time.monotonic() + SECONDS
         while (left := deadline - time.monotonic()) > 0:
             line = self._line(left)
-            if line is not None and resource in line["touched"]:
+            if line is not None and touches(line):
                 return line
-        raise AssertionError(f"{resource} was not touched within {SECONDS:g} s")
+        raise AssertionError(f"{what} was not touched within {SECONDS:g} s")
 
     def quiet(self, seconds: float = 0.6) -> None:
         """Wait until nothing more is said."""

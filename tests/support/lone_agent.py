@@ -10,7 +10,7 @@ from nodemanager.agent import service
 from nodemanager.agent.assembly import HostSetup
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.options import AgentOptions
-from nodemanager.agent.service import Agent
+from nodemanager.agent.parts import Agent
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.kube.objects import ObjectMeta

@@ -245,9 +245,9 @@ class Chaos:
 
     async def calm(self) -> None:
         """End the chaos: everybody is there, nothing is forbidden, and everything must end."""
-        for _, what in sorted(self._later, key=lambda one: one[0]):
-            await what()
-        self._later.clear()
+        due, self._later = sorted(self._later, key=lambda one: one[0]), []
+        for _, what in due:
+            await what()  # what has to be tried again is done by `rest`
         for host in list(self.hosts):
             await self.heard(host)
             await self.uncordon(host)

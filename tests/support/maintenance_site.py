@@ -34,7 +34,7 @@ from support.either import NAMESPACES, Place
 from support.pretend_agents import PretendAgents, join, say
 
 BUDGETS: Resource[Untyped] = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", dict)
-PATIENCE = 40.0
+PATIENCE = 90.0
 ENTRIES = (node_maintenances.REGISTRATION, disruption.REGISTRATION, notifications.REGISTRATION)
 TOUCH = [{"name": "touch", "execution": {"argv": ["touch", "/x"]}}]
 REBOOT = [*TOUCH, {"name": "reboot", "reboot": {"when": "always"}}]
@@ -234,7 +234,7 @@ class Site:
         self.metrics = Registry()
         async with connected(self.own) as own:
             given = Dependencies(
-                own.through(wrap), self.namespace, self.metrics, runner.companion, leader_elect, self.now
+                own.through(wrap), self.namespace, self.metrics, runner.companion, leader_elect, now=self.now
             )
             manager = assembly.assemble(given, entries or ENTRIES).manager
             async with running.operator(manager, mortals[0].dead.is_set):

@@ -163,7 +163,10 @@ class ModelApi:
             if isinstance(fault, errors.KubeError):
                 raise fault
             return fault
-        query = {name: values[0] for name, values in parse_qs(urlsplit(request.target).query).items()}
+        url = urlsplit(request.target)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        if not url.path.endswith("/leases"):
+            return self._get(url.path.rpartition("/")[2])
         return self._watch(query) if query.get("watch") else self._list(query)
 
     async def reauthenticate(self) -> bool:
@@ -176,6 +179,11 @@ class ModelApi:
         self.log.append((self.revision, _line(kind, obj)))
         for watch in self.watches:
             watch.wake()
+
+    def _get(self, name: str) -> Answer:
+        if name not in self.objects:
+            return Answer(404, status_body(404, "NotFound"))
+        return Answer(200, json.dumps(self.objects[name]).encode())
 
     def _list(self, query: Mapping[str, str]) -> Answer:
         start, limit = 0, int(query.get("limit", 0)) and self._page_size

@@ -37,18 +37,16 @@ WATCH_FAULTS: dict[str, Callable[[ModelWatch], bytes | errors.KubeError]] = {
     "error": lambda _: b'{"type":"ERROR","object":' + status_body(500, "InternalError") + b"}\n",
 }
 
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("put"), NAMES, st.text("xyz", max_size=3)),
-        st.tuples(st.just("delete"), NAMES),
-        st.tuples(st.just("compact")),
-        st.tuples(st.just("fault"), st.sampled_from(sorted(FAULTS))),
-        st.tuples(st.just("watch"), st.sampled_from(sorted(WATCH_FAULTS))),
-        st.tuples(st.just("settle")),
-        st.tuples(st.just("wait"), st.sampled_from([0.01, 1.0, 40.0, 400.0])),
-    ),
-    max_size=40,
+STEP = st.one_of(
+    st.tuples(st.just("put"), NAMES, st.text("xyz", max_size=3)),
+    st.tuples(st.just("delete"), NAMES),
+    st.tuples(st.just("compact")),
+    st.tuples(st.just("fault"), st.sampled_from(sorted(FAULTS))),
+    st.tuples(st.just("watch"), st.sampled_from(sorted(WATCH_FAULTS))),
+    st.tuples(st.just("settle")),
+    st.tuples(st.just("wait"), st.sampled_from([0.01, 1.0, 40.0, 400.0])),
 )
+STEPS = st.lists(STEP, max_size=40)
 
 
 async def act(api: ModelApi, step: tuple[str, ...]) -> None:

@@ -8,7 +8,6 @@ It is defined and registered here, and nothing in src knows of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +56,7 @@ def noted_set(name: str, **spec: Any) -> ConfigSet:
 # The half in plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteNote(Step):
+class WriteNote(Step, kw_only=True):
     """Write a note."""
 
     REPAIRS = True
@@ -89,6 +87,7 @@ NOTES: HostKind[Note, list[str], Texts] = HostKind(
     plan=_plan,
     count=Metric("nodemanager_note_operations_total", "Notes written.", by="operation"),
     drift=DriftRule(),
+    owning=None,
 )
 
 # The half in host and cli

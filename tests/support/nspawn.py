@@ -7,10 +7,11 @@
         machine.start()                                   # and on again
     # whatever happened, nothing is left: no process, no mount, no file
 
-- `packages=("openrc",)` boots a root that has more packages in it.
+- `packages=("openrc",)` boots a root that has more packages in it; `base=` boots another one.
 - `binds={Path("/src"): "/opt/src"}` shows paths of this machine inside, read-only.
 - `network="/run/netns/a"` boots in an existing network namespace; otherwise there is no network but lo.
 - `Machine.boot` on several names boots several machines; names are unique on this machine.
+- `Box.boot` is for roots without an init system.
 - A failed command raises `Failed` with what it said; when the test fails, `journal()` says the rest.
   The fixture `machine` of tests/hosts/conftest.py prints it by itself.
 
@@ -34,9 +35,9 @@ from typing import Self
 
 from support import debian_packages, debian_root
 
-BOOT_SECONDS = 120.0
+BOOT_SECONDS = 300.0
 RUN_SECONDS = 120.0
-STOP_SECONDS = 60.0
+STOP_SECONDS = 120.0
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
 
@@ -51,6 +52,10 @@ class Failed(AssertionError):
 class Machine:
     """One machine; made by `boot`."""
 
+    _init: tuple[str, ...] = ("--boot",)
+    """How systemd-nspawn is told what to run as the first process."""
+    _command: tuple[str, ...] = ()
+
     def __init__(self, name: str, root: Path, binds: Mapping[Path, str], network: str) -> None:
         self.name = name
         self.root = root
@@ -61,19 +66,34 @@ class Machine:
         self._process: subprocess.Popen[bytes] | None = None
         self._leader = 0
 
+    @property
+    def leader(self) -> int:
+        """Its first process, as this machine numbers it; 0 while it is off."""
+        return self._leader if self._process is not None else 0
+
+    @contextlib.contextmanager
+    def by_hand(self, script: str) -> Iterator[None]:
+        """Have a shell do something, as a person would, and stay, so that one can ask who it was."""
+        hand = self.popen("sh", "-c", f"{script}; read stays", stdin=subprocess.PIPE)
+        try:
+            yield
+        finally:
+            hand.communicate("\n", timeout=RUN_SECONDS)
+
     @classmethod
     @contextlib.contextmanager
     def boot(
         cls,
         name: str = "",
         *,
+        base: Path | None = None,
         packages: tuple[str, ...] = (),
         binds: Mapping[Path, str] | None = None,
         network: str = "",
     ) -> Iterator[Self]:
         """Boot a machine, and take everything away in the end."""
         debian_packages.ensure("systemd-container", "util-linux", "iproute2")
-        base = debian_root.base_root(*packages)
+        base = base or debian_root.base_root(*packages)
         name = name or f"nodemanager-{secrets.token_hex(4)}"
         folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))
         try:
@@ -90,11 +110,12 @@ class Machine:
 
     def start(self) -> None:
         """Switch it on and wait until it is up; "degraded" is up, too."""
-        argv = ["systemd-nspawn", "--boot", "--quiet", "--register=no", "--keep-unit", "--console=pipe"]
+        argv = ["systemd-nspawn", *self._init, "--quiet", "--register=no", "--keep-unit", "--console=pipe"]
         argv += [f"--directory={self.root}", f"--machine={self.name}", "--resolv-conf=off", "--timezone=off"]
         argv += ["--system-call-filter=fanotify_init fanotify_mark"]  # a host may, a container may not
         argv += [f"--bind-ro={outside}:{inside}" for outside, inside in self._binds.items()]
         argv += [f"--network-namespace-path={self.network}"] if self.network else ["--private-network"]
+        argv += self._command
         log = (self.root.parent / "console.log").open("ab")
         with log:
             self._process = subprocess.Popen(
@@ -124,10 +145,12 @@ class Machine:
             raise Failed(f"{' '.join(argv)} failed in {self.name} with {done.returncode}:\n{said}")
         return done
 
-    def popen(self, *argv: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    def popen(
+        self, *argv: str, env: Mapping[str, str] | None = None, stdin: int | None = None
+    ) -> subprocess.Popen[str]:
         """Start a command in the machine and do not wait for it."""
         return subprocess.Popen(
-            self.inside(*argv), env={**ENVIRONMENT, **(env or {})},
+            self.inside(*argv), env={**ENVIRONMENT, **(env or {})}, stdin=stdin,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
 
@@ -207,6 +230,20 @@ class Machine:
         except Failed:  # a systemd that is busy booting answers late
             return False
         return state in ("running", "degraded")
+
+
+class Box(Machine):
+    """A machine without an init system: what runs in it is run by the test; its root needs true and sleep."""
+
+    _init = ("--as-pid2",)
+    _command = ("/bin/sleep", "2147483647")
+
+    def _is_up(self) -> bool:
+        self._leader = _child(self._process.pid) if self._process else 0
+        try:
+            return bool(self._leader) and self.run("true", check=False, timeout=5.0).returncode == 0
+        except Failed:  # as above
+            return False
 
 
 def _child(pid: int) -> int:

@@ -17,23 +17,27 @@ from support.agent_process import Api
 from support.either import Place
 
 
+def start(kubeconfig: Path, namespace: str, log: Path, *flags: str) -> subprocess.Popen[bytes]:
+    """Start the operator of a namespace."""
+    argv = [
+        *cli.ARGV, "operator", "--kubeconfig", str(kubeconfig), "-n", namespace, "--no-leader-elect",
+        "--metrics-bind-address", "0", "--health-probe-bind-address", "0", *flags,
+    ]  # fmt: skip
+    with log.open("ab") as file:
+        return subprocess.Popen(argv, stdout=file, stderr=file, env=cli.environment())
+
+
 @asynccontextmanager
-async def operator(place: Place, api: Api, folder: Path) -> AsyncIterator[Path]:
+async def operator(place: Place, api: Api, folder: Path, *, edge: bool = False) -> AsyncIterator[Path]:
     """Run the operator of a namespace; yields its log, in which nothing may be refused or go wrong."""
-    rights = manifests.dump(assembly.manifests(place.namespace))
-    place.kubectl("apply", "-f", "-", stdin=rights)
+    rights = assembly.manifests(place.namespace)
+    rights += assembly.edge_manifests(place.namespace) if edge else []
+    place.kubectl("apply", "-f", "-", stdin=manifests.dump(rights))
     issued = await request_token(api.client, "nodemanager-operator", place.namespace, seconds=600)
     config = kubeconfig.load(path=str(place.kubeconfig), environ={}, run=runner.run)
     own, log = folder / "operator.kubeconfig", folder / "operator.log"
     own.write_bytes(host_kubeconfig.kubeconfig(config, "operator", place.namespace, issued.token))
-    argv = [
-        *cli.ARGV, "operator", "--kubeconfig", str(own), "-n", place.namespace, "--metrics-bind-address", "0",
-        "--health-probe-bind-address", "0", "--no-leader-elect",
-    ]  # fmt: skip
-    with log.open("wb") as file:
-        process = subprocess.Popen(  # noqa: ASYNC220 - it is not waited for
-            argv, stdout=file, stderr=file, env=cli.environment()
-        )
+    process = start(own, place.namespace, log, *(["--edge"] if edge else []))
     try:
         yield log
         process.terminate()

@@ -9,7 +9,6 @@ conflicts: {set: [...]}                 optional
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -122,7 +121,7 @@ def shown(step: Step, fields: dict[str, Any]) -> list[Any]:
     """Return a step in the form of the data files, with the fields that a case asks about."""
     name = str(step.id).partition("#")[0]
     row: list[Any] = [name, type(step).__name__, step.reason]
-    values = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
+    values = {field.name: getattr(step, field.name) for field in msgspec.structs.fields(step)}
     if fields:
         row.append({field: _plain(values[field]) for field in fields})
     return row

@@ -30,7 +30,7 @@ from support.raw_api import Answer, Connection
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 POLICIES, BINDINGS = f"{GROUP}/validatingadmissionpolicies", f"{GROUP}/validatingadmissionpolicybindings"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-WAIT = 50.0
+WAIT = 90.0
 
 
 class Server(Connection):

@@ -21,6 +21,7 @@ from nodemanager.client.http.transport import Request
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import liveness, registration
 from nodemanager.controllers.registration import Caches, ControllerContext
+from nodemanager.fleet.audit.settings import AuditSettings
 from nodemanager.kube import conditions, errors
 from nodemanager.kube.core import LEASES, Lease, LeaseSpec
 from nodemanager.kube.objects import ObjectKey, ObjectMeta
@@ -68,7 +69,17 @@ class PretendFleet:
         queue: WorkQueue[ObjectKey] = WorkQueue("liveness", metrics=Registry())
         caches = Caches("liveness", {MANAGED_NODES: self.nodes, LEASES: self.leases})
         registration.connect(liveness.REGISTRATION.watches, caches, queue)
-        context = ControllerContext(self.client, caches, self.recorder, Inline(), now, self.registry, queue)
+        context = ControllerContext(
+            self.client,
+            caches,
+            self.recorder,
+            Inline(),
+            now,
+            self.registry,
+            NAMESPACE,
+            AuditSettings(),
+            queue,
+        )
         return Controller(
             "liveness", liveness.REGISTRATION.build(context), queue=queue, metrics=Registry(),
             log=log, concurrency=liveness.REGISTRATION.concurrency,

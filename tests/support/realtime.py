@@ -47,6 +47,9 @@ class Drifts:
         self.records.append(msgspec.structs.replace(record, sequence=len(self.records) + 1))
         return self.records[-1]
 
+    async def settle(self) -> bool:
+        return True
+
 
 class Hints:
     """A watch that tells what it is told."""

@@ -14,9 +14,10 @@ from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.agent.drift.drift_log import DriftLog
 from nodemanager.agent.link.api_reachability import ApiReachability, SecretLimits, UnixClocks
 from nodemanager.agent.passes.host_state import HostState
+from nodemanager.agent.report.host_inventory import HostInventory
 from nodemanager.agent.report.host_report import HostReport
 from nodemanager.agent.report.node_object import NodeObject
-from nodemanager.agent.report.status import HostInventory, Pass
+from nodemanager.agent.report.status import Pass
 from nodemanager.agent.report.status_writer import Contribution, StatusWriter
 from nodemanager.agent.requests import Requests
 from nodemanager.api.common.managednode import MANAGED_NODES, DriftRecord, Interface, ManagedNode

@@ -12,19 +12,24 @@ from nodemanager.api.common.rollout import (
     PROGRESSING,
     SOAKING,
     STABLE,
+    STAGED,
     UNDOING,
     UNDONE,
     WAITING,
     RolloutStatus,
     is_staged,
 )
-from nodemanager.fleet.rollout import stages
+from nodemanager.fleet.rollout import stages, visitors
 from nodemanager.fleet.rollout.reasons import REMEDIES, RolloutReason
 from nodemanager.kube import times
 from nodemanager.kube.go import durations
 from support.rollout_world import GOOD, Host, World
 
 ENDS = (STABLE, UNDONE, PAUSED)
+
+
+TOLD = (RolloutReason.NOT_APPROVED, RolloutReason.DEFAULT_GONE)
+"""What is waited for, and heard of."""
 
 
 @dataclass
@@ -42,6 +47,8 @@ class Promises:
     """So many hosts may be killed by it."""
     away: int = 0
     """So many were silent when their turn came."""
+    excused: set[str] = field(default_factory=set)
+    """Those that it killed while others worked on them: nobody can know why they are silent."""
 
     def look(self) -> RolloutStatus:
         """Have the operator look, and hold what it publishes against what is promised."""
@@ -55,9 +62,13 @@ class Promises:
         assert RolloutReason(new.reason) in REMEDIES
         assert new.phase == STABLE or new.message
         assert len(new.message) <= 1024
-        if new == old and new.phase in (PROGRESSING, SOAKING):
+        if new == old and new.phase in (PROGRESSING, SOAKING) and new.reason not in TOLD:
             assert here.again is not None, ("nobody will look again", new)
+        if here.policy is not None and not is_staged(here.rollout) and same_rollout(old, new):
+            assert new.threshold == old.threshold, ("more without a default", new)
         if is_staged(here.rollout):
+            if here.barred and new.next is not None and not same_rollout(old, new):
+                assert (new.threshold, new.canary) == (0, None), ("begun while it may not", new)
             self._check_end(old, new, first=first)
             if same_rollout(old, new):
                 self._check_stage(old, new)
@@ -83,6 +94,7 @@ class Promises:
             return
         if not same_rollout(old, new):
             self.turned, self.allowed, self.away = {}, 0, 0
+            self.excused.clear()
         for one in hosts:
             if choosing.has_turn(new, one.meta) and one.name not in self.turned:
                 self.turned[one.name] = here.now
@@ -94,19 +106,28 @@ class Promises:
         step = max(step, first, stages.count(most, len(hosts)) if most is not None else 1)
         self.allowed = max(self.allowed, here.rollout.stop_after + step)
         dead = [one for one in hosts if one.dead and one.kept and one.kept.digest == new.next.digest]
+        self.excused.update(one.name for one in dead if self.is_worked_on(one))
         if here.rollout.on_silence == FAIL:
-            most_dead = self.allowed + self.away
+            most_dead = self.allowed + self.away + len(self.excused)
             assert len(dead) <= most_dead, ("it goes on to kill hosts", len(dead), most_dead, new)
 
     def is_lost(self, host: Host) -> bool:
         """Tell whether a host fell silent since its turn, and that is to count."""
         turned = self.turned.get(host.name, self.here.now)
         fails = self.here.rollout.on_silence == FAIL and host.silent and host.knows
+        fails = fails and not host.visited
         return fails and turned < host.alive_since and turned != self.here.now
+
+    def is_worked_on(self, host: Host) -> bool:
+        """Tell whether others have a host unavailable: not for ever, if nobody hears of it."""
+        return host.visited and not (host.silent and self.here.now - host.alive_since >= visitors.LONGEST)
 
     def is_absent(self, host: Host) -> bool:
         """Tell whether a host can prove nothing, and is not missed."""
-        return is_absent(host) and not self.is_lost(host)
+        said, here = host.report, self.here
+        # It took this change before there was a default, and cannot be told from one that knows no stages.
+        early = said is not None and not said.digest and said.observed_generation == here.generation
+        return (is_absent(host) or (here.policy is not None and early)) and not self.is_lost(host)
 
     def _check_end(self, old: RolloutStatus, new: RolloutStatus, *, first: bool) -> None:
         """What becomes stable is on every host that can be asked, and was healthy there."""
@@ -125,6 +146,7 @@ class Promises:
             return
         if old.next is None or old.next.digest != digest:  # decided about and ended in one look
             assert not taking_part(here, new), ("stable at once", new)
+            assert not here.barred, ("stable at once, although it may not begin", new)
             return
         asked = [one for one in taking_part(here, old) if not self.is_absent(one)]
         unmoved = [one.name for one in asked if not choosing.has_turn(old, one.meta)]
@@ -132,6 +154,7 @@ class Promises:
         bad = [one.name for one in asked if one.name not in self.healthy.get(digest, ())]
         assert len(bad) < here.rollout.stop_after, ("stable although not proven", bad, old)
         assert not here.rollout.paused
+        assert here.gate is None, ("stable although a gate does not hold", new)
         if not asked:
             assert not taking_part(here, old), ("stable although nobody was there", old)
             assert old.stage == 0, ("stable although those left that had it", old)
@@ -149,6 +172,7 @@ class Promises:
         if len(after) <= len(before):
             return
         assert not here.rollout.paused
+        assert not here.barred, ("further hosts while they may not", old, new)
         sizes = stages.sizes(here.rollout, len(hosts), canaries=new.canary is not None)
         awake = [one for one in after if not self.is_absent(one)]
         first = [one for one in after if choosing.is_canary(new, one.meta.labels)]
@@ -162,6 +186,9 @@ class Promises:
             bad = [one.name for one in begun if not is_healthy(one, new)]
             assert len(bad) < here.rollout.stop_after, ("next stage although not proven", bad)
         most = here.rollout.max_unavailable
+        visited = [one for one in hosts if self.is_worked_on(one)]
+        if most is not None and visited and len(after) > len(first):
+            assert len(visited) < stages.count(most, len(hosts)), ("further hosts beside others", new)
         if most is not None and len(awake) > 1:
             fresh = [
                 one.name
@@ -182,7 +209,10 @@ class Promises:
             assert choice.revision == new.stable
             has = host.kept is not None and host.kept.ref is not None and host.kept.digest == old.next.digest
             assert not has or old.next.digest in host.had
-        if here.current.digest == old.next.digest:
+        if here.current.digest != old.next.digest:
+            return
+        assert any(choosing.has_turn(old, one.meta) for one in taking_part(here, old)), ("nobody has it", old)
+        if here.gate is not RolloutReason.GATE_FAILS:
             self._check_blame(old)
 
     def _check_blame(self, old: RolloutStatus) -> None:
@@ -195,9 +225,14 @@ class Promises:
     def end(self) -> str:
         """Let everybody be there and time pass: it comes to an end."""
         here = self.here
-        here.shut = False
+        here.shut = here.closed = False
+        for host in here.hosts:
+            host.visited = False
+        here.gate, here.unapproved = None, ""
         if here.rollout.paused:
             here.configure(paused=False)
+        if here.policy is not None:
+            here.configure(strategy=STAGED)
         for host in here.hosts:
             if host.silent and not host.dead:
                 here.hush(host)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -28,31 +27,21 @@ from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import assembly, rollouts
 from nodemanager.controllers.assembly import Dependencies
+from nodemanager.controllers.registration import Entry
 from nodemanager.host.process import runner
 from nodemanager.kube import errors, times
-from nodemanager.kube.wording import plural
 from nodemanager.runtime.metrics import Registry
 from support import running, whole_server
 from support.accounts import operator_of
 from support.clients import connected
 from support.either import NAMESPACES, Place
+from support.exposure import Exposure, Moves
 from support.maintenance_site import Mortal, site_at
 from support.tcp_proxy import TcpProxy, proxy
 
 NAMESPACE = "nodemanager"
 PATIENCE = 60.0
 LABELS = {"role": "web"}
-
-
-class Exposure(NamedTuple):
-    """Who ever had a revision."""
-
-    hosts: frozenset[str]
-    seconds: float
-    """How long the one that had it longest did."""
-
-    def __str__(self) -> str:
-        return f"{plural(len(self.hosts), 'host')} had it, at most for {self.seconds:.2f} s"
 
 
 @dataclass
@@ -71,7 +60,7 @@ class RolloutSite:
     """Those with which they never come to an end."""
     seen: dict[str, list[int]] = field(default_factory=dict)
     """Revisions that such a host ever had."""
-    moves: list[tuple[str, int, float]] = field(default_factory=list)
+    moves: Moves = field(default_factory=Moves)
     """Which of them took which revision, and when; 0 = none."""
     silent: set[str] = field(default_factory=set)
     link: TcpProxy | None = None
@@ -163,19 +152,13 @@ class RolloutSite:
             if [_told(one) for one in last] == [_told(one) for one in said]:
                 continue
             if [one.digest for one in last] != [one.digest for one in said]:
-                self.moves.append((name, ref.revision, asyncio.get_running_loop().time()))
+                self.moves.took(name, ref.revision, asyncio.get_running_loop().time())
                 self.seen[name] += [ref.revision] if said else []
             await self._say(name, release="6.1", configsets=msgspec.to_builtins(said))
 
     def exposure(self, revision: int) -> Exposure:
         """Return who ever had a revision, and how long those did that have it no more."""
-        lasted: dict[str, float] = {}
-        for host, seen in self.seen.items():
-            mine = [(number, at) for name, number, at in self.moves if name == host]
-            spans = [end - at for (number, at), (_, end) in pairwise(mine) if number == revision]
-            if revision in seen:
-                lasted[host] = sum(spans)
-        return Exposure(frozenset(lasted), max(lasted.values(), default=0.0))
+        return self.moves.exposure(revision)
 
     async def _say(self, name: str, **status: Any) -> None:
         patch = MergePatch({"status": status})
@@ -184,17 +167,24 @@ class RolloutSite:
     # Agents of folders
 
     @contextlib.asynccontextmanager
-    async def agent(self, root: Path, name: str, server: str = "") -> AsyncIterator[None]:
+    async def agent(
+        self, root: Path, name: str, server: str = "", *, realtime: bool = False
+    ) -> AsyncIterator[None]:
         """Run the agent of a folder."""
         config = ClientConfig(server) if server else self.config
-        async with connected(config) as client, running.agent(client, self.namespace, root, name):
+        async with (
+            connected(config) as client,
+            running.agent(client, self.namespace, root, name, realtime=realtime),
+        ):
             yield
 
     # The operator
 
     @contextlib.asynccontextmanager
-    async def operator(self, kill_at: int = 0, *, after: bool = True) -> AsyncIterator[Mortal]:
-        """Run the operator until the end of the block, or until it is killed."""
+    async def operator(
+        self, kill_at: int = 0, *, after: bool = True, entries: Sequence[Entry] = (rollouts.REGISTRATION,)
+    ) -> AsyncIterator[Mortal]:
+        """Run the operator, or some entries of it, until the end of the block, or until it is killed."""
         mortals: list[Mortal] = []
 
         def wrap(inner: Transport) -> Transport:
@@ -208,9 +198,32 @@ class RolloutSite:
             given = Dependencies(
                 own.through(wrap), self.namespace, Registry(), runner.companion, leader_elect=False
             )
-            manager = assembly.assemble(given, (rollouts.REGISTRATION,)).manager
+            manager = assembly.assemble(given, entries).manager
             async with running.operator(manager, mortals[0].dead.is_set):
                 yield mortals[0]
+
+
+class Folders:
+    """What is on hosts that are folders."""
+
+    def __init__(self, folder: Path, hosts: Sequence[str]) -> None:
+        self.roots = {host: folder / host for host in hosts}
+        for root in self.roots.values():
+            root.mkdir(parents=True)
+
+    def has(self, host: str) -> str:
+        """Return what is on a host; empty = nothing."""
+        with contextlib.suppress(FileNotFoundError):
+            return (self.roots[host] / "motd").read_text()
+        return ""
+
+    def said(self) -> dict[str, str]:
+        return {host: self.has(host) for host in self.roots}
+
+    async def until(self, *said: str) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while tuple(self.said().values()) != said:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
 
 
 @contextlib.asynccontextmanager

@@ -18,13 +18,20 @@ from nodemanager.api.common.choosing import Content
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec, ConfigSetStatus
 from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode, ManagedNodeStatus
 from nodemanager.api.common.node_conditions import ALIVE
-from nodemanager.api.common.rollout import RevisionRef, Rollout, RolloutStatus
+from nodemanager.api.common.rollout import RevisionRef, Rollout, RolloutStatus, is_staged
+from nodemanager.api.common.rolloutpolicy import RolloutPolicy
+from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
+from nodemanager.controllers.rollouts.following import Followed, followed
 from nodemanager.controllers.rollouts.reconciling import decide
+from nodemanager.fleet.maintenance.openings import WindowView
+from nodemanager.fleet.rollout.gates import Gates, HealthFinding, WindowGate
 from nodemanager.fleet.rollout.looking import Look
+from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.fleet.rollout.witness import Witness
 from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
+from support.cached_nodes import CachedNodes
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 TICK = timedelta(seconds=60)
@@ -59,6 +66,8 @@ class Host:
     meta: ObjectMeta
     knows: bool = True
     """Its agent knows about stages."""
+    visited: bool = False
+    """Somebody else works on it."""
     silent: bool = False
     dead: bool = False
     """What it took killed it: it says nothing any more, and is called silent a moment later."""
@@ -78,7 +87,7 @@ class Host:
 
     def node(self) -> ManagedNode:
         """Return its ManagedNode."""
-        about = self.silent, self.alive_since, self.report
+        about = self.silent, self.alive_since, self.report, self.visited
         if about == self._node[0]:
             return self._node[1]
         alive = Condition(
@@ -89,7 +98,9 @@ class Host:
         status = ManagedNodeStatus(
             release="6.1", configsets=[self.report] if self.report else [], conditions=[alive]
         )
-        self._node = about, ManagedNode(metadata=self.meta, status=status)
+        notes = {ANNOTATION_VISIT: "by somebody"} if self.visited else {}
+        meta = msgspec.structs.replace(self.meta, annotations=notes)
+        self._node = about, ManagedNode(metadata=meta, status=status)
         return self._node[1]
 
 
@@ -115,8 +126,17 @@ class World:
     annotations: dict[str, str] = field(default_factory=dict)
     shut: bool = False
     """The window of the set."""
+    closed: bool = False
+    """The window of its rollout."""
+    gate: RolloutReason | None = None
+    """What its gate of health says; None = it holds."""
+    unapproved: str = ""
+    """What somebody has to say yes to."""
+    policy: RolloutPolicy | None = None
+    """Where the set has no rollout of its own: the default that it follows."""
     behaviour: dict[str, dict[str, str]] = field(default_factory=dict)
     """By digest and host; "" is for all others."""
+    cached: CachedNodes = field(default_factory=CachedNodes)
     serial: int = 0
 
     # What people do
@@ -141,7 +161,12 @@ class World:
         """Change how it is rolled out."""
         raw = {**msgspec.to_builtins(self.rollout), **changes}
         self.rollout = msgspec.convert({key: one for key, one in raw.items() if one is not None}, Rollout)
-        self.generation += 1
+        if self.policy is None:
+            self.generation += 1
+            return
+        meta = self.policy.metadata
+        meta = msgspec.structs.replace(meta, generation=meta.generation + 1)
+        self.policy = RolloutPolicy(meta, self.rollout)
 
     def recreate(self) -> None:
         """Delete the set, and make it again with other content."""
@@ -182,19 +207,38 @@ class World:
         )
         return ConfigSet(
             metadata=meta,
-            spec=ConfigSetSpec(rollout=self.rollout),
+            spec=ConfigSetSpec(rollout=self.rollout if self.policy is None else None),
             status=ConfigSetStatus(rollout=self.status),
         )
 
+    def followed(self) -> Followed:
+        """Return what is in force."""
+        return followed(self.config_set(), self.policy, self.current.digest)
+
     def look(self) -> RolloutStatus:
         """Have the operator look once, knowing nothing but what is published."""
-        nodes = [one.node() for one in self.hosts]
-        edited = self.status is not None and self.status.observed_generation != self.generation
+        nodes, given = self.cached.nodes(one.node() for one in self.hosts), self.followed()
         watched = self.now - self.watched_since
         known = self.witness if watched > timedelta() else Witness()
-        look = Look(self.now, watched.total_seconds(), edited, known)
-        self.status, self.again, self.witness = decide(self.config_set(), self.current, nodes, look)
+        gates = self.gates()._replace(gone=given.gone)
+        look = Look(self.now, watched.total_seconds(), given.is_edited, known, gates)
+        found = decide(given.config_set, self.current, nodes, look)
+        remembering = look._replace(memory=self.cached.memory("web"))
+        assert decide(given.config_set, self.current, nodes, remembering) == found
+        status, self.again, self.witness = found
+        self.status = given.told(status)
         return self.status
+
+    def gates(self) -> Gates:
+        """Return what keeps further hosts from a change."""
+        view = WindowView(open=not self.closed, opens_at=self.now + timedelta(hours=1))
+        health = HealthFinding(self.gate, "errors: 5", 300.0) if self.gate is not None else None
+        return Gates(WindowGate("nights", view), health, self.unapproved)
+
+    @property
+    def barred(self) -> bool:
+        """Whether no further host may take a change."""
+        return self.closed or self.gate is not None or bool(self.unapproved)
 
     def tick(self, *, lazy: bool = True) -> None:
         """Let a minute pass: most hosts act, and all that have not for two."""
@@ -216,6 +260,8 @@ class World:
             self._say(host, self.generation)
             return
         kept = host.kept if host.kept and host.kept.uid == str(self.uid) else None
+        if self.policy is not None and is_staged(self.policy.spec) and not choosing.in_stages(seen):
+            seen = choosing.undecided(seen)  # it asks the API
         choice, status = choosing.chosen(seen, host.meta), self.status
         if choice.content is Content.SPEC:
             self._take(host, Kept(self.current.digest, None, str(self.uid)))
@@ -261,7 +307,8 @@ class World:
             or (how == "flaps" and age.total_seconds() // 60 % 3 == 1)
         )
         waits = how == "hung" or (how == "slow" and age < 3 * TICK)
-        waits = waits or (how == "brief" and age.total_seconds() // 60 % 17 == 5)
+        # Not for ever: hosts that take turns at it would leave no time for a soak.
+        waits = waits or (how == "brief" and age < 120 * TICK and age.total_seconds() // 60 % 17 == 5)
         self._publish(
             host,
             AppliedConfigSet(
@@ -295,6 +342,8 @@ def world(seed: int) -> World:
         **draw.choice([{}, {"canary": CANARY}]),
     }
     here = World(msgspec.convert(raw, Rollout), [], draw, now=BEGIN)
+    if seed % 2:
+        here.policy = RolloutPolicy(ObjectMeta(name="default", uid="p", generation=1), here.rollout)
     for _ in range(draw.randint(1, 7)):
         host = here.join(**({"canary": "true"} if draw.random() < 0.2 else {}))
         host.knows = draw.random() < 0.97

@@ -31,9 +31,11 @@ async def operator(manager: Manager, was_killed: Callable[[], bool] = lambda: Fa
 
 
 @contextlib.asynccontextmanager
-async def agent(client: Client, namespace: str, root: Path, name: str) -> AsyncIterator[None]:
+async def agent(
+    client: Client, namespace: str, root: Path, name: str, *, realtime: bool = False
+) -> AsyncIterator[None]:
     """Run the agent of a folder."""
-    options = AgentOptions(namespace, HostSetup(str(root), name), "0", "0", realtime=False)
+    options = AgentOptions(namespace, HostSetup(str(root), name), "0", "0", realtime=realtime)
     found = service.build(client, options, Registry())
     running = asyncio.create_task(found.manager.run())
     try:

@@ -72,13 +72,13 @@ class Judge:
 
     async def served(self, kind: str) -> None:
         """Wait until objects of a kind can be created."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while (await self.ask("GET", path_of(kind), None)).code == 404:
                 pass
 
     async def probed(self, kind: str) -> None:
         """Wait until the schema in force is the one that refuses the probe."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while (await self.create(kind, {PROBE: 1})).code == 201:
                 pass
 

@@ -168,7 +168,7 @@ def _head(status: int, headers: dict[str, str]) -> bytes:
     return f"HTTP/1.1 {status} scripted\r\n{lines}\r\n".encode()
 
 
-async def until(condition: Callable[[], bool], seconds: float = 50.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
     """Wait for a condition that other tasks or processes make true.
 
     We look less often the longer it takes: who looks all the time slows down what is waited for.

@@ -20,6 +20,7 @@ import aiohttp
 from nodemanager.client.auth import kubeconfig
 from nodemanager.client.auth.config import ClientConfig, TlsIdentity
 from nodemanager.host.process import runner
+from support.apiserver import free_port
 from support.connector import Connector
 
 NAMESPACE = "nodemanager"
@@ -44,17 +45,20 @@ class Server:
         return self.folder.parent / "server.log"
 
     def start(self, port: int = 0) -> float:
-        """Start it; return how many seconds it took until it listened."""
+        """Start it; return how many seconds it took until it listened.
+
+        A port that the system gives away may be somebody else's by the time that it is started again.
+        """
         self.kubeconfig.unlink(missing_ok=True)
         argv = [sys.executable, "-m", "nodemanager", "server", "--data-dir", str(self.folder), *self.flags]
         started = time.monotonic()
         with self.log.open("wb") as file:
             self.process = subprocess.Popen(
-                [*argv, "--bind-address", f"{self.host}:{port}"], stdout=file, stderr=file
+                [*argv, "--bind-address", f"{self.host}:{port or free_port()}"], stdout=file, stderr=file
             )
         while b"serving on" not in self.log.read_bytes():
             assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < started + 50, self.log.read_text()
+            assert time.monotonic() < started + 120, self.log.read_text()
             time.sleep(0.01)
         return time.monotonic() - started
 
@@ -84,7 +88,7 @@ class Server:
 
     def cli(self, *args: str) -> subprocess.CompletedProcess[str]:
         argv = [sys.executable, "-m", "nodemanager", *args, "--kubeconfig", str(self.kubeconfig)]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(argv, capture_output=True, text=True, timeout=150, check=False)
 
 
 @contextlib.contextmanager

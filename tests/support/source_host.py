@@ -68,7 +68,7 @@ class SourceHost(Host):
 
 def _admin(*args: str) -> str:
     done = subprocess.run(
-        [*cli.ARGV, *args], env=cli.environment(), capture_output=True, text=True, timeout=60, check=False
+        [*cli.ARGV, *args], env=cli.environment(), capture_output=True, text=True, timeout=150, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -10,6 +10,7 @@ from nodemanager.agent.declared.staged_sets import StagedSets
 from nodemanager.api.common import choosing, configsetrevision
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.configsetrevision import ConfigSetRevision
+from nodemanager.api.common.rollout import PolicyRef
 from nodemanager.kube import errors
 from nodemanager.kube.objects import ObjectMeta
 
@@ -43,6 +44,14 @@ def all_at_once(one: ConfigSet) -> ConfigSet:
     return msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, rollout=None))
 
 
+def following(one: ConfigSet) -> ConfigSet:
+    """The same set, when the operator has said that it follows the default of its namespace."""
+    assert one.status.rollout is not None
+    status = msgspec.structs.replace(one.status.rollout, policy=PolicyRef(name="default", uid="p"))
+    told = msgspec.structs.replace(one.status, rollout=status)
+    return msgspec.structs.replace(all_at_once(one), status=told)
+
+
 def undecided(one: ConfigSet) -> ConfigSet:
     """The same set, changed by somebody, before the operator has seen it."""
     return msgspec.structs.replace(
@@ -59,11 +68,22 @@ class StagedHost:
         self.kept: list[ConfigSet] = []
         self.again: list[float] = []
         self.offline = False
+        self.policy: bool | errors.KubeError = False
+        """Whether the namespace has a default, or why nobody can tell."""
+        self.asked = 0
         self.restart()
 
     def restart(self) -> None:
         """Have another process at work, which knows what was kept."""
-        self.staged = StagedSets(self.get, lambda: self.kept, lambda: self.offline, self.again.append)
+        self.staged = StagedSets(
+            self.get, self.default, lambda: self.kept, lambda: self.offline, self.again.append
+        )
+
+    async def default(self) -> bool:
+        self.asked += 1
+        if isinstance(self.policy, Exception):
+            raise self.policy
+        return self.policy
 
     async def get(self, name: str) -> ConfigSetRevision:
         self.read.append(name)

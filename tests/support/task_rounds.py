@@ -31,7 +31,7 @@ from nodemanager.api.maintenance.task_steps import (
     TaskAction,
     TaskStep,
 )
-from nodemanager.host.files import durable
+from nodemanager.native import libc
 from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
 from support.crash_faults import Faults
 from support.crash_rounds import run
@@ -119,8 +119,7 @@ class Round:
 
     def _keep_disk(self, points: Points) -> None:
         """Remember what the disk was whenever something is synced."""
-        real_fsync, real_syncfs = os.fsync, durable._syncfs()
-        assert real_syncfs is not None
+        real_fsync, real_syncfs = os.fsync, libc.syncfs
 
         def kept(real: Callable[[Any], Any]) -> Callable[[Any], Any]:
             def synced(descriptor: Any) -> Any:
@@ -133,7 +132,7 @@ class Round:
 
             return synced
 
-        os.fsync, durable._syncfs = kept(real_fsync), lambda: kept(real_syncfs)  # type: ignore[assignment]
+        os.fsync, libc.syncfs = kept(real_fsync), kept(real_syncfs)  # type: ignore[assignment]
 
     def _snapshot(self) -> bool:
         new = self.disk.with_name("disk.new")

@@ -33,6 +33,7 @@ PLAIN = (
 )  # fmt: skip
 """Tools that every host has; whatever else a script calls is in its case, or missing."""
 REQUIRED = {
+    "agent-upgrade": {"version": "0.2.0", "url": "https://example.org/nodemanager-{version}-{target}"},
     "k3s-upgrade": {"version": "v1.33.4+k3s1"},
     "kubeadm-upgrade": {"version": "v1.34.1"},
     "kairos-upgrade": {"image": "quay.io/kairos/debian:v3@sha256:" + "0" * 64},

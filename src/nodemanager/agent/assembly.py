@@ -23,7 +23,9 @@ from nodemanager.host.process import environment
 from nodemanager.host.process.runs import Runs
 from nodemanager.host.services import choose as choose_services
 from nodemanager.host.state.journal import STATE, Journal
+from nodemanager.host.state.ownership_ledger import OwnershipLedger
 from nodemanager.host.state.state_lock import StateLock
+from nodemanager.host.state.vault import Vault
 
 
 class NoLocks:
@@ -50,12 +52,14 @@ class ManagedHost:
     """Folder, below the root, for what must survive us."""
     lock: StateLock
     progress: Progress
+    ledger: OwnershipLedger
     records: tuple[Tree, ...] = ()
     """The same host, for those who keep records while others change files: descriptors are not shared."""
 
     def close(self) -> None:
         """Give back what is held open."""
         self.lock.release()
+        self.ledger.close()
         for one in (self.tree, *self.records):
             one.close()
 
@@ -114,7 +118,11 @@ def assemble(
     lock = StateLock(tree, options.state)
     records = Tree(options.root), Tree(options.root)
     journal = Journal(records[0], options.state)
-    bucket = Bucket(tree, options.bucket or f"{options.state}/filebucket", options.backups)
+    ledger = OwnershipLedger(Vault(options.root, options.state))
+    bucket = Bucket(
+        tree, options.bucket or f"{options.state}/filebucket", options.backups,
+        pinned=lambda: ledger.backups,
+    )  # fmt: skip
     runs = Runs(records[1], journal, run, f"{options.state}/runs")
     tools = Tools(packages, services, runs, journal, locks, progress.tick)
     observer = Observer(tree, packages, services, run)
@@ -123,5 +131,6 @@ def assemble(
         observer, tools, bucket, lock, no_wait_services, no_wait_locks, progress, passes.may_act,
         passes.shut,
         background=Background(passes.ended), patience=passes.patience, underway=Underway(passes.long),
+        ledger=ledger,
     )  # fmt: skip
-    return ManagedHost(tree, who, converger, journal, bucket, options.state, lock, progress, records)
+    return ManagedHost(tree, who, converger, journal, bucket, options.state, lock, progress, ledger, records)

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nodemanager.agent.assembly import HostSetup
+from nodemanager.agent.declared.known_sets import CONFIRM_SECONDS
 from nodemanager.agent.link.api_reachability import SecretLimits
 from nodemanager.agent.link.credential_watch import CredentialWatch
+from nodemanager.agent.passes.pruning import GRACE_SECONDS
 from nodemanager.agent.upgrades.upgrade import UpgradeSettings
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.auth.renewed_token import RenewedToken
@@ -38,8 +40,16 @@ class AgentOptions:
     secrets: SecretLimits = field(default_factory=SecretLimits)
     key_file: str = ""
     """What Secrets are encrypted with on disk; empty = with nothing."""
+    prune_grace: float = GRACE_SECONDS
+    """Seconds that something has to be declared by nobody before it is taken back."""
+    prune_confirm: float = CONFIRM_SECONDS
+    """Seconds after which what may be a mistake is believed, and something is taken back."""
     realtime: bool = True
     """Whether to hear of changes on the host, and repair at once; if not, the period alone notices them."""
+    every_drift: bool = False
+    """Whether each drift is a record of the host's chain; if not, those of an hour are one."""
+    edge: bool = False
+    """Whether the host is of an edge site: then its links, bonds, DRBD and boot are looked at."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from nodemanager.agent.parts import Agent
 from nodemanager.agent.report.local_status import Board
 from nodemanager.agent.report.status_socket import StatusSocket
-from nodemanager.agent.service import Agent
+from nodemanager.host.process import allocator
 from nodemanager.runtime import watchdog
 from nodemanager.runtime.sd_notify import Notifications
 
 READY_SECONDS: Final = 10.0
 """How long the first pass holds back READY: an agent whose API is gone is up all the same."""
+SETTLE_SECONDS: Final = 10.0
+SETTLE_AGAIN: Final = 3600.0
+"""When memory is given back: after the first pass of nearly every host, and then every hour."""
 PAUSE: Final = 1.0
 """Seconds from news to a new line about it: a storm of drifts is not slowed down by telling of it."""
 
@@ -67,6 +71,23 @@ class ServiceReporter:
         return line
 
 
+@dataclass(eq=False)
+class Settler:
+    """A part that gives memory back, once the first pass is over and now and then."""
+
+    settle: Callable[[], None]
+    delays: tuple[float, float] = (SETTLE_SECONDS, SETTLE_AGAIN)
+    name: str = "settler"
+
+    async def run(self) -> None:
+        """Do it until cancelled."""
+        delay, again = self.delays
+        while True:
+            await asyncio.sleep(delay)
+            self.settle()
+            delay = again
+
+
 def look_after(agent: Agent, notifications: Notifications, *, owns_process: bool) -> ServiceReporter:
     """Add the parts of self-care to an agent; `owns_process`: nobody else's program runs in this process.
 
@@ -77,6 +98,7 @@ def look_after(agent: Agent, notifications: Notifications, *, owns_process: bool
     socket = StatusSocket(agent.board, agent.managed_host.tree.root, holds_changed=agent.holds.reload)
     manager.add_server(reporter, socket)
     if owns_process:
+        manager.add_server(Settler(allocator.settle))
         stuck = agent.managed_host.progress.stuck
         watching = watchdog.of_service_manager(notifications, stuck)
         if watching is None and not _in_terminal():

@@ -9,13 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
-from nodemanager.agent import served
+from nodemanager.agent import served, upgrade_proof
 from nodemanager.agent.assembly import ManagedHost, PassSetup, assemble
+from nodemanager.agent.audit.audit_trail import AuditTrail, RecordedDrifts
+from nodemanager.agent.declared import default_rollout, foreign_sets
 from nodemanager.agent.declared.changes import DeclaredChanges
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declarations import Declarations
 from nodemanager.agent.declared.desired_state import DesiredStateCache
+from nodemanager.agent.declared.known_sets import KnownSets, listed
 from nodemanager.agent.declared.memory import Memory
 from nodemanager.agent.declared.references import ReferenceWatch
 from nodemanager.agent.declared.sources import OptionalCache, Sources
@@ -24,6 +28,7 @@ from nodemanager.agent.drift.delivery import Delivery
 from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.agent.drift.drift_log import DriftLog
 from nodemanager.agent.drift.repair import RepairLoop
+from nodemanager.agent.drift.repair_turn import RepairTurn
 from nodemanager.agent.drift.watch_retry import WatchRetry
 from nodemanager.agent.holds import keeping
 from nodemanager.agent.holds.keeping import HoldKeeper
@@ -33,13 +38,15 @@ from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.link.api_reachability import ApiReachability
 from nodemanager.agent.link.token_renewal import TokenRenewal, TokenReporter
 from nodemanager.agent.options import AgentOptions, OwnCredential, secret_vault
+from nodemanager.agent.parts import Agent
 from nodemanager.agent.passes.host_pass import HostPass, PassReports
 from nodemanager.agent.passes.host_state import HostState, nobody
 from nodemanager.agent.passes.housekeeping import Housekeeper
 from nodemanager.agent.passes.notifies import Notifier
 from nodemanager.agent.passes.pass_schedule import PassSchedule
+from nodemanager.agent.passes.pruning import Pruner
 from nodemanager.agent.passes.underway import LONG_SECONDS
-from nodemanager.agent.report import contributions, host_inspector, status_sources
+from nodemanager.agent.report import contributions, host_inventory, status_sources
 from nodemanager.agent.report.contributions import DuplicateHost
 from nodemanager.agent.report.heartbeat import HeartbeatSender
 from nodemanager.agent.report.host_inspector import HostInspector
@@ -56,7 +63,9 @@ from nodemanager.agent.tasks.tasking import TaskSetup, add_tasks
 from nodemanager.agent.upgrades.upgrade_part import UpgradePart
 from nodemanager.agent.upgrades.upgrade_reporter import UpgradeReporter
 from nodemanager.agent.upgrades.upgrading import upgrades
+from nodemanager.api.common import choosing
 from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
+from nodemanager.api.common.rollout import SCALE
 from nodemanager.client.verbs import Client
 from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
@@ -73,53 +82,10 @@ from nodemanager.runtime.manager import Manager
 from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.queue import WorkQueue
 
+if TYPE_CHECKING:
+    from nodemanager.agent.edge.edge_watch import EdgeHost
+
 log = logging.getLogger("nodemanager.agent")
-
-
-@dataclass(frozen=True, slots=True)
-class Agent:
-    """All parts of one agent."""
-
-    manager: Manager
-    managed_host: ManagedHost
-    board: Board
-    """What is known of this host, for `nodemanager status`."""
-    last_pass: LastPass
-    host_pass: HostPass
-    drifts: DriftLog
-    holds: HoldKeeper
-
-    @property
-    def requests(self) -> Requests:
-        """Where to ask for a pass."""
-        return self.host_pass.requests
-
-    @property
-    def writer(self) -> StatusWriter:
-        """What alone writes the status."""
-        return self.host_pass.reports.writer
-
-    @property
-    def sources(self) -> Sources:
-        """What says what this host shall be."""
-        return self.host_pass.declared.sources
-
-    @property
-    def reachability(self) -> ApiReachability:
-        """How the agent stands with the API."""
-        return self.sources.reachability
-
-    def close(self) -> None:
-        """Give back what is held open."""
-        for one in (
-            self.drifts,
-            self.holds,
-            self.sources.memory,
-            self.reachability,
-            self.writer.inspector,
-            self.managed_host,
-        ):
-            one.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +101,7 @@ class _Base:
     holds: HoldKeeper
     windows: SetWindows
     managed_host: ManagedHost
+    trail: AuditTrail
 
 
 def build(
@@ -154,12 +121,17 @@ def build(
     drifts = DriftLog(options.host.root, options.host.state)
     declared = _declarations(base)
     memory = declared.sources.memory
-    host_state = HostState(
-        drifts, _now, time.monotonic, DriftWatch(memory), who=watch.who if watch else nobody
-    )
+    link, turn = base.link, RepairTurn(base.requests.pass_now)
+    link.nodes.subscribe(lambda change: turn.heard(change.new) if change.key == link.key else None)
+    recorded, who = RecordedDrifts(drifts, base.trail), watch.who if watch else nobody
+    host_state = HostState(recorded, _now, time.monotonic, DriftWatch(memory), who=who, turn=turn)
     duplicate = DuplicateHost(base.requests, base.link.warn)
-    others = [duplicate.contribute, base.holds.contribute, *_contributions(base, declared, own)]
-    others += _add_work(base, declared, duplicate, host_state.watch)
+    others: list[Contribution] = [duplicate.contribute, base.holds.contribute, base.trail.contribute]
+    others += _contributions(base, declared, own)
+    edge = _edge(base)
+    others.append(contributions.of_no_edge if edge is None else edge.watch.contribute)
+    others += _add_work(base, declared, duplicate, host_state.watch, edge)
+    others.append(contributions.of_left_drifts(host_state, registry, base.link.key.name))
     host = HostReport(host_state, drifts, base.managed_host.converger, memory)
     writer = _status_writer(base, declared, host, others)
     host_pass = _host_pass(base, declared, writer, watch)
@@ -168,7 +140,8 @@ def build(
     _show(base, host_state, drifts, last_pass)
     DeclaredChanges(declared, base.requests, lambda: duplicate.duplicated).start()
     base.requests.pass_now()
-    return Agent(base.manager, base.managed_host, base.board, last_pass, host_pass, drifts, base.holds)
+    made = base.manager, base.managed_host, base.board, last_pass, host_pass
+    return Agent(*made, drifts, base.trail, base.holds)
 
 
 def _base(client: Client, options: AgentOptions, registry: Registry, on_stop: Callable[[], None]) -> _Base:
@@ -191,8 +164,12 @@ def _base(client: Client, options: AgentOptions, registry: Registry, on_stop: Ca
     served.tell_build(registry, managed_host.identity)
     manager = Manager(log=log, start_timeout=None, on_stop=on_stop)
     _add_holds(manager, registry, link, holds)
-    manager.add_server(windows)
-    return _Base(options, registry, board, manager, requests, link, holds, windows, managed_host)
+    trail = AuditTrail(
+        options.host.root, options.host.state, hostname,
+        every_drift=options.every_drift, ask=requests.status_soon,
+    )  # fmt: skip
+    manager.add_server(windows, trail)  # as a server: it ends after all that it records
+    return _Base(options, registry, board, manager, requests, link, holds, windows, managed_host, trail)
 
 
 def _add_holds(manager: Manager, registry: Registry, link: ApiLink, holds: HoldKeeper) -> None:
@@ -211,13 +188,18 @@ def _declarations(base: _Base) -> Declarations:
     memory = Memory(plain, secret_vault(base.options), link.key)
     sources = Sources(link.config_sets, link.nodes, references, memory, link.reachability)
     renderer = Renderer(companion, answered=lambda _answer: managed_host.progress.tick())
+    if any(file.template for one in memory.inputs().config_sets for file in one.spec.files):
+        renderer.begin()  # it takes as long to start as the API to answer
     base.manager.add_cache(OptionalCache(link.config_sets, sources), OptionalCache(link.nodes, sources))
     base.manager.add(references)
     base.manager.add_server(renderer)  # ends last: a pass that is under way when we stop still renders
     custom = base.options.host.labels
     node = NodeObject(link.client, link.nodes, link.key.namespace, managed_host.identity, custom)
+    before = memory.node  # until a pass knows better, sets are trimmed for what the host was, or will be
+    labels = before.metadata.labels if before else {**managed_host.identity.labels(), **custom}
+    link.config_sets.trim_by(partial(foreign_sets.trimmed, labels=labels))
     first_look = partial(
-        host_inspector.as_reported,
+        host_inventory.as_reported,
         root=managed_host.tree.root,
         identity=managed_host.identity,
         run=managed_host.converger.observer.run,
@@ -225,13 +207,18 @@ def _declarations(base: _Base) -> Declarations:
     desired_states = DesiredStateCache(Contenter(renderer))
     staged = StagedSets(
         lambda name: link.client.get(CONFIG_SET_REVISIONS, name, link.key.namespace),
+        lambda: default_rollout.is_staged(link.client, link.key.namespace),
         lambda: memory.inputs().config_sets,
         lambda: link.reachability.offline,
         base.requests.pass_soon,
     )
+    relist = partial(listed, link.client, link.key.namespace)
+    # Not all hosts in the same second.
+    confirm = base.options.prune_confirm * (1 + choosing.position(link.key.name, "prune") / SCALE / 6)
+    known_sets = KnownSets(sources, managed_host.ledger, relist, base.requests.pass_soon, confirm=confirm)
     return Declarations(
         node, managed_host.identity, sources, staged, desired_states, first_look, base.holds.look,
-        base.windows.heard,
+        base.windows.heard, known_sets,
     )  # fmt: skip
 
 
@@ -244,17 +231,18 @@ def _contributions(base: _Base, declared: Declarations, own: OwnCredential) -> l
     base.manager.add_server(*servers)
     found = [contributions.of_servers(servers), _token_contribution(base, own)]
     found.append(contributions.of_labels(lambda: declared.node.refusal))
+    found.append(contributions.of_orphans(managed_host.ledger, base.registry, link.key.name))
     return found
 
 
 def _add_work(
-    base: _Base, declared: Declarations, duplicate: DuplicateHost, drift: DriftWatch
+    base: _Base, declared: Declarations, duplicate: DuplicateHost, drift: DriftWatch, edge: EdgeHost | None
 ) -> list[Contribution]:
     """Add what upgrades the host and what does tasks; one of them at a time."""
     link, managed_host, requests, turn = base.link, base.managed_host, base.requests, Turn()
     part: UpgradePart | None = None
     if managed_host.tree.running:  # an image is not upgraded, and cannot be rebooted
-        told = UpgradeReporter(link.key.name, base.registry, link.events)
+        told = UpgradeReporter(link.key.name, base.registry, link.events, base.trail.upgraded)
         part = upgrades(
             managed_host, link, requests, declared.desired_states, base.holds, told,
             base.options.upgrades, turn,
@@ -263,11 +251,21 @@ def _add_work(
     setup = TaskSetup(
         managed_host, link, requests, declared, base.holds, lambda: duplicate.duplicated,
         lambda: part is not None and part.status.busy,
-        drift,
+        drift, base.trail,
         lambda: part.used_slot() if part is not None else None,
+        None if edge is None else edge.performers,
     )  # fmt: skip
     add_tasks(base.manager, base.registry, setup, turn, base.board)
     return [] if part is None else [contributions.of_upgrades(part)]
+
+
+def _edge(base: _Base) -> EdgeHost | None:
+    """Have a host of an edge site looked at; a plain one pays nothing for it, not even an import."""
+    if not base.options.edge or not base.managed_host.tree.running:
+        return None
+    from nodemanager.agent.edge import edge_watch
+
+    return edge_watch.add(base.manager, base.managed_host, base.requests)
 
 
 def _token_contribution(base: _Base, credential: OwnCredential) -> Contribution:
@@ -295,24 +293,29 @@ def _status_writer(
     inspector = HostInspector(
         Tree(managed_host.tree.root), managed_host.identity, managed_host.converger.observer.run, link.client
     )
-    return StatusWriter(declared.node, link.reachability, base.requests, host, inspector, others, _now)
+    told = declared.node, link.reachability, base.requests, host, inspector, others, _now
+    return StatusWriter(*told, base.trail.settle)
 
 
 def _host_pass(
     base: _Base, declared: Declarations, writer: StatusWriter, watch: HostWatch | None
 ) -> HostPass:
-    converger, host_state = base.managed_host.converger, writer.host.host_state
+    converger, host_state, trail = base.managed_host.converger, writer.host.host_state, base.trail
     reporter = Reporter(base.link.key.name, base.registry, base.link.events, time.time)
     follow = _watch_nothing
     if watch is not None:
-        repairs = RepairLoop(watch, converger, host_state, RepairReports(reporter, writer))
+        told = RepairReports(reporter, writer, partial(trail.changed, ()))
+        repairs = RepairLoop(watch, converger, host_state, told)
         watch_retry = WatchRetry(repairs.follow, host_state, writer.request)
         base.manager.add(watch, repairs, watch_retry)
         follow = watch_retry.follow
     housekeeper = Housekeeper(base.managed_host.bucket, time.monotonic, base.holds.may_act)
     schedule = PassSchedule(housekeeper, base.options.period)
-    reports = PassReports(writer, reporter, Notifier(base.link.client))
-    return HostPass(declared, converger, host_state, schedule, base.requests, reports, follow)
+    proof = upgrade_proof.of_host(base.managed_host)
+    reports = PassReports(writer, reporter, Notifier(base.link.client), proof.passed, trail.changed)
+    grace = base.options.prune_grace
+    pruner = Pruner(converger, base.managed_host.ledger, base.requests.pass_soon, grace)
+    return HostPass(declared, converger, host_state, schedule, base.requests, reports, follow, pruner)
 
 
 def _add_loop(base: _Base, host_pass: HostPass) -> LastPass:

@@ -44,6 +44,8 @@ class KindRight:
     subresource: str = ""
     own: bool = False
     """Only on the object that has the host's own name."""
+    names: tuple[str, ...] = ()
+    """Only on objects of these names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

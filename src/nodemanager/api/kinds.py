@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
+from nodemanager.api.audit import kinds as audit
 from nodemanager.api.common import kinds as common
+from nodemanager.api.edge import kinds as edge
 from nodemanager.api.kind_parts import IncompleteKind, KindEntry
 from nodemanager.api.maintenance import kinds as maintenance
 
@@ -32,7 +34,7 @@ def registered(entries: Iterable[KindEntry]) -> tuple[KindEntry, ...]:
     return found
 
 
-KINDS: Final = registered([*common.KINDS, *maintenance.KINDS])
+KINDS: Final = registered([*common.KINDS, *maintenance.KINDS, *edge.KINDS, *audit.KINDS])
 """In the order in which people are shown them."""
 
 BY_NAME: Final = tuple(sorted(KINDS, key=lambda kind: kind.resource.qualified_name))

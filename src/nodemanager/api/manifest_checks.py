@@ -17,6 +17,7 @@ from nodemanager.kube.schemas import defaulting, derivation, pruning, structural
 
 T = TypeVar("T")
 MAX_SHOWN = 600
+MAX_FAULTS = 5
 _NO_TEXT = "must be of type string"
 
 
@@ -29,12 +30,12 @@ def typed(obj: Untyped, resource: Resource[T], source: str) -> T:
     if not name:
         raise ManifestError(f"{where}: metadata.name is missing")
     unknown = pruning.prune(obj, node)
-    if unknown:
-        raise ManifestError(f"{where}: unknown field {_cut(unknown[0])}; {_hint(schema, unknown[0])}")
+    wrong = [f"unknown field {_cut(one)}; {_hint(schema, one)}" for one in unknown]
     defaulting.apply_defaults(obj, node)
     faults = validation.validate(obj, node) or rules.evaluate(obj)
-    if faults:
-        said = "; ".join(f"{_cut(fault.field)}: {_cut(fault.message)}" for fault in faults[:5])
+    wrong += [f"{_cut(fault.field)}: {_cut(fault.message)}" for fault in faults]
+    if wrong:
+        said = "; ".join(wrong[:MAX_FAULTS])
         said += "; what is to be a text needs quotes in YAML" if _NO_TEXT in said else ""
         raise ManifestError(f"{where}: {said}")
     try:

@@ -1,6 +1,7 @@
 """Install our CRDs and wait until they are served; uninstall them and wait until they are gone.
 
-With them come and go the admission policies: every host is kept to its own objects, tasks are the operator's.
+With them come and go the admission policies: every host is kept to its own objects, tasks are the operator's,
+and what people ask for says who asked.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 
 from nodemanager.api import crds, kinds
 from nodemanager.api.rights import policies
-from nodemanager.cli import binding_names
+from nodemanager.cli import binding_names, stamping_start
 from nodemanager.client.calls import Call, DeleteOptions, WriteOptions
 from nodemanager.client.patches import ApplyPatch
 from nodemanager.client.verbs import Client
@@ -22,6 +23,7 @@ from nodemanager.kube.objects import ListMeta, Resource, Struct, Untyped
 from nodemanager.runtime.backoff import Backoff
 
 FIELD_MANAGER: Final = "nodemanager"
+_OURS: Final = (core.POLICIES, core.MUTATING_POLICIES)
 _POLL: Final = Backoff(base=0.05, maximum=1.0, jitter=0.0)
 
 Progress = Callable[[str], None]
@@ -66,11 +68,26 @@ class Changes:
             if not self._dry_run:
                 await self._wait(name, "it is not served yet", _is_established)
             yield CrdOutcome(name, _difference(before, after))
-        for resource, wanted in _policies():
+        without = "(Kubernetes 1.30 has): a host's credential can write what belongs to other hosts"
+        async for outcome in self._bring(policies.objects(), without):
+            yield outcome
+        without = "(Kubernetes 1.36 has): nobody writes down who asks for something, but for field managers"
+        stamped = False
+        async for outcome in self._bring(policies.mutating_objects(), without):
+            stamped = True
+            yield outcome
+        if stamped and not self._dry_run:
+            await stamping_start.wait(self._client, self._timeout, self._progress)
+        async for outcome in self._renamed():
+            yield outcome
+
+    async def _bring(self, objects: list[Untyped], without: str) -> AsyncIterator[CrdOutcome]:
+        """Apply policies with their bindings; a server that has no such kind is told of, and that is all."""
+        for resource, wanted in _with_kinds(objects):
             before = await self._read(resource, wanted["metadata"]["name"])
             try:
                 # The binding is for people to change: say, to have refusals only counted for a while.
-                after = await self._apply(resource, wanted, force=resource is core.POLICIES)
+                after = await self._apply(resource, wanted, force=resource in _OURS)
             except errors.Conflict as error:
                 name = _policy_name(resource, wanted)
                 self._progress(
@@ -80,14 +97,9 @@ class Changes:
                 yield CrdOutcome(name, "kept")
                 continue
             except errors.NotFound:
-                self._progress(
-                    f"warning: this cluster has no {resource.plural} (Kubernetes 1.30 has): a host's"
-                    " credential can write what belongs to other hosts"
-                )
-                break
+                self._progress(f"warning: this cluster has no {resource.plural} {without}")
+                return
             yield CrdOutcome(_policy_name(resource, wanted), _difference(before, after))
-        async for outcome in self._renamed():
-            yield outcome
 
     async def _renamed(self) -> AsyncIterator[CrdOutcome]:
         """Tell hosts of one name in two namespaces apart, which older versions did not; but only if asked."""
@@ -128,7 +140,10 @@ class Changes:
             if not self._dry_run:
                 await self._wait(name, "its objects are being deleted", lambda found: found is None)
             yield CrdOutcome(name, "deleted")
-        for resource, policy in reversed(_policies()):  # last: no host may use the time in between
+        everything = [*policies.objects(), *policies.mutating_objects()]
+        for resource, policy in reversed(
+            _with_kinds(everything)
+        ):  # last: no host may use the time in between
             result = "deleted"
             try:
                 await self._client.delete(
@@ -166,9 +181,9 @@ class Changes:
             ) from None
 
 
-def _policies() -> list[tuple[Resource[Untyped], Untyped]]:
-    by_kind = {resource.kind: resource for resource in (core.POLICIES, core.POLICY_BINDINGS)}
-    return [(by_kind[one["kind"]], one) for one in policies.objects()]
+def _with_kinds(objects: list[Untyped]) -> list[tuple[Resource[Untyped], Untyped]]:
+    by_kind = {resource.kind: resource for resource in (*_OURS, core.POLICY_BINDINGS, core.MUTATING_BINDINGS)}
+    return [(by_kind[one["kind"]], one) for one in objects]
 
 
 def _policy_name(resource: Resource[Untyped], obj: Untyped) -> str:

@@ -31,9 +31,10 @@ def options(
 
 def presets(namespace: str) -> tuple[Preset, ...]:
     """Return the objects that are there from the start; bindings of policies are for people to change."""
+    ours = (core.POLICIES.kind, core.MUTATING_POLICIES.kind)
     kept = (
-        Preset(one, with_our_spec if one["kind"] == core.POLICIES.kind else as_it_is)
-        for one in policies.objects()
+        Preset(one, with_our_spec if one["kind"] in ours else as_it_is)
+        for one in (*policies.objects(), *policies.mutating_objects())
     )
     templates = (Preset(one, shipped_templates.renewed) for one in shipped_templates.templates(namespace))
     return (*map(Preset, crds.all_crds()), *kept, *templates)

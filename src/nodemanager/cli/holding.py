@@ -17,10 +17,11 @@ from nodemanager.agent.holds import hold_timer
 from nodemanager.agent.holds.hold_timer import BY_HOST, HoldClocks
 from nodemanager.agent.report import status_socket
 from nodemanager.agent.report.local_status import SOCKET, HeldState
+from nodemanager.api.audit.record import Record
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.acting import BY_MAX, REASON_MAX, Hold, HoldOrigin
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.cli import status_client
+from nodemanager.cli import by_hand, status_client
 from nodemanager.cli.settings import connect
 from nodemanager.cli.settings.durations import Duration
 from nodemanager.cli.views import output
@@ -100,17 +101,32 @@ def lasting(hold: Hold, seconds: float) -> str:
 
 def begin_here(root: str, hold: Hold, seconds: float) -> bool:
     """Hold this host, and return whether its agent confirms that; if not, it does not run."""
-    return _here(root, lambda vault: hold_timer.save(vault, BY_HOST, _timed(hold, seconds)), HoldOrigin.HOST)
+
+    def write(vault: Vault) -> None:
+        hold_timer.save(vault, BY_HOST, _timed(hold, seconds))
+        _record(root, Record(verb="hold", aspect="host", to=f"until {hold.until}", message=hold.reason))
+
+    return _here(root, write, HoldOrigin.HOST)
 
 
 def end_here(root: str) -> tuple[bool, HeldState | None]:
     """End the hold of this host; return whether there was one, and what still holds it."""
     found: list[bool] = []
-    _here(root, lambda vault: found.append(vault.remove(BY_HOST)), None)
+
+    def write(vault: Vault) -> None:
+        found.append(vault.remove(BY_HOST))
+        if found[0]:
+            _record(root, Record(verb="unhold", aspect="host"))
+
+    _here(root, write, None)
     try:
         return found[0], status_client.ask(root).hold
     except status_client.NotRunning:
         return found[0], None
+
+
+def _record(root: str, record: Record) -> None:
+    by_hand.recorded(root, "", [msgspec.structs.replace(record, actor=by_hand.actor())])
 
 
 def _timed(hold: Hold, seconds: float) -> hold_timer.TimedHold:

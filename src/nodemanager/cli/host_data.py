@@ -8,11 +8,12 @@ from pathlib import Path
 
 import click
 
+from nodemanager.agent.declared import default_rollout
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.staged_sets import StagedSets
-from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.configset import CONFIG_SETS, is_leaving
 from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
-from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.cli import kinds, manifest_folder
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
@@ -34,18 +35,13 @@ class GatheredData:
 
 async def from_api(client: Client, namespace: str, name: str) -> GatheredData:
     """Return what an API says of a host."""
-    try:
-        with kinds.installed(MANAGED_NODES):
-            node = await client.get(MANAGED_NODES, name, namespace)
-    except errors.NotFound as error:
-        if not error.details.name:
-            raise
-        raise click.ClickException(
-            f"cannot show the data of {name}: there is no such host in namespace {namespace}; see"
-            " nodemanager get mn -A"
-        ) from error
-    sets = (await client.list(CONFIG_SETS, Selection(namespace))).items
-    staged = StagedSets(lambda revision: client.get(CONFIG_SET_REVISIONS, revision, namespace))
+    node = await kinds.managed_node(client, name, namespace, "show the data of")
+    there = (await client.list(CONFIG_SETS, Selection(namespace))).items
+    sets = [one for one in there if not is_leaving(one)]
+    staged = StagedSets(
+        lambda revision: client.get(CONFIG_SET_REVISIONS, revision, namespace),
+        lambda: default_rollout.is_staged(client, namespace),
+    )
     inputs = DeclaredInputs(tuple(await staged.choose(sets, node.metadata)))
     unread = [f"ConfigSet {one} is left out: {why}" for one, why in staged.waits.items()]
     found = layers.layers(inputs.config_sets, node)

@@ -9,12 +9,14 @@ from typing import Any, Final, NamedTuple
 import click
 
 from nodemanager.api import kinds
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.kind_parts import CATEGORY, KindEntry
+from nodemanager.client.verbs import Client
 from nodemanager.kube import errors
 from nodemanager.kube.objects import Resource
 
 _EVERYTHING: Final = (CATEGORY, "all")
-"""Words for all of our kinds; kubectl knows the first of them, too."""
+"""Words for all of our kinds that are in a namespace; kubectl knows the first of them, too, for all kinds."""
 
 
 class Target(NamedTuple):
@@ -28,12 +30,17 @@ def find(text: str) -> list[KindEntry]:
     """Return the kinds that a word such as `mn` or `mn,cs` means, or raise a usage error."""
     found: list[KindEntry] = []
     for word in text.lower().split(","):
-        meant = [kind for kind in kinds.KINDS if word in kind.names or word in _EVERYTHING]
+        meant = [kind for kind in kinds.KINDS if _means(word, kind)]
         if not meant:
             known = ", ".join(f"{kind.names[0]} ({', '.join(kind.names[1:-3])})" for kind in kinds.KINDS)
             raise click.UsageError(f"there is no kind {word!r}; there are {known}")
         found += [kind for kind in meant if kind not in found]
     return found
+
+
+def _means(word: str, kind: KindEntry) -> bool:
+    """Tell whether a word means a kind. Who looks at all of a namespace need not have rights elsewhere."""
+    return word in kind.names or (word in _EVERYTHING and kind.resource.namespaced)
 
 
 def parse(words: Sequence[str]) -> list[Target]:
@@ -73,4 +80,18 @@ def installed(resource: Resource[Any]) -> Iterator[None]:
         raise errors.NotFound(
             f"cannot read {resource.qualified_name}: this cluster does not know the kind {resource.kind};"
             " teach it with: nodemanager crds --install"
+        ) from error
+
+
+async def managed_node(client: Client, name: str, namespace: str, doing: str) -> ManagedNode:
+    """Return a host, or say that there is none; `doing` is what it is wanted for."""
+    try:
+        with installed(MANAGED_NODES):
+            return await client.get(MANAGED_NODES, name, namespace)
+    except errors.NotFound as error:
+        if not error.details.name:
+            raise
+        raise click.ClickException(
+            f"cannot {doing} {name}: there is no such host in namespace {namespace};"
+            " see nodemanager get mn -A"
         ) from error

@@ -47,6 +47,7 @@ COMMANDS: Final = {
     "agent": Entry(
         "nodemanager.cli.commands.agent", "Make this host what its ConfigSets say, and keep it so."
     ),
+    "health": Entry("nodemanager.cli.commands.health.health", "Tell how everything is, on one screen."),
     "status": Entry("nodemanager.cli.commands.status", "Tell how this host is doing, as its agent sees it."),
     "hold": Entry("nodemanager.cli.commands.hold", "Keep a host as it is for a while."),
     "unhold": Entry("nodemanager.cli.commands.unhold", "Let a host that is held go on."),
@@ -56,6 +57,10 @@ COMMANDS: Final = {
     "rollout": Entry(
         "nodemanager.cli.commands.rollout.group", "See how changes reach hosts; wait, go on, or take back."
     ),
+    "audit": Entry(
+        "nodemanager.cli.commands.audit.group", "See who did what, when, and prove that nobody bent it."
+    ),
+    "edge": Entry("nodemanager.cli.commands.edge.group", "Profiles of edge sites: see, sign, observe."),
     "run": Entry("nodemanager.cli.commands.maintenance.run", "Do something once on some hosts, and watch."),
     "why": Entry("nodemanager.cli.commands.maintenance.why", "Tell why a host waits, and what ends that."),
     "data": Entry("nodemanager.cli.commands.data", "Show the data of a host, and which layer says so."),
@@ -67,6 +72,10 @@ COMMANDS: Final = {
     "apply": Entry("nodemanager.cli.commands.apply", "Make this host what manifests say, without an API."),
     "backups": Entry("nodemanager.cli.commands.backups", "List what files contained before."),
     "restore": Entry("nodemanager.cli.commands.restore", "Put back what a file contained."),
+    "orphans": Entry("nodemanager.cli.commands.pruning.orphans", "List what is left behind of ConfigSets."),
+    "abandon": Entry(
+        "nodemanager.cli.commands.pruning.abandon", "Let ConfigSets go without waiting for hosts."
+    ),
     "server": Entry("nodemanager.cli.commands.server", "Serve a Kubernetes API without a cluster."),
     "up": Entry("nodemanager.cli.commands.up", "Run everything in one process, with a cluster or without."),
     "demo": Entry("nodemanager.cli.commands.demo", "See in a few seconds what this is about."),
@@ -76,6 +85,9 @@ COMMANDS: Final = {
     "install-service": Entry(
         "nodemanager.cli.commands.install_service", "Have this host start the agent, operator or server."
     ),
+    "upgrade-agent": Entry(
+        "nodemanager.cli.commands.upgrade_agent", "Replace the agent of this host, or keep the old one."
+    ),
     "crds": Entry("nodemanager.cli.commands.crds", "Print, install or uninstall our kinds."),
     "schemas": Entry("nodemanager.cli.commands.schemas", "Print JSON schemas of our kinds, for editors."),
     "completion": Entry("nodemanager.cli.commands.completion", "Print the completion script of a shell."),
@@ -84,15 +96,32 @@ COMMANDS: Final = {
 
 
 GROUPS: Final = {
-    "Run": ("demo", "up", "agent", "operator", "install-service"),
+    "Run": ("demo", "up", "agent", "operator", "install-service", "upgrade-agent"),
     "Join": ("rbac", "token", "bootstrap"),
-    "Look": ("get", "describe", "status", "why", "data", "plan", "lint", "simulate", "schemas", "backups"),
-    "Change": ("apply", "run", "maintenance", "rollout", "hold", "unhold", "restore"),
+    "Look": (
+        "get",
+        "describe",
+        "health",
+        "status",
+        "why",
+        "audit",
+        "data",
+        "plan",
+        "lint",
+        "simulate",
+        "edge",
+        "schemas",
+        "backups",
+        "orphans",
+    ),
+    "Change": ("apply", "run", "maintenance", "rollout", "hold", "unhold", "restore", "abandon"),
     "Serve": ("server", "crds"),
 }
 """How the help lists the commands; those that are in none come last."""
-OPTIONAL: Final = ("aiohttp", "cryptography", "jwt")
+OPTIONAL: Final = ("aiohttp", "cryptography", "jwt", "nodemanager.server", "nodemanager.store")
 """Packages that only the embedded API needs; a host does without them."""
+EMBEDDED: Final = ("demo", "up", "server")
+"""Commands that need the embedded API: the programs for hosts, and their packages, are without."""
 
 
 class State:
@@ -166,7 +195,8 @@ def _load(name: str, entry: Entry) -> click.Command:
     try:
         command: click.Command = importlib.import_module(entry.module).command
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in OPTIONAL:
+        missing = f"{error.name}."
+        if not any(missing.startswith(f"{each}.") for each in OPTIONAL):
             raise
         raise click.ClickException(
             f"cannot run {name}: this is the program for hosts, without the embedded API ({error.name});"
@@ -293,6 +323,9 @@ def run(args: Sequence[str] | None = None, name: str = program.NAME) -> int:
 
 def _show(error: click.ClickException, name: str) -> None:
     """Tell what is wrong with the command line, or with what it names, in the form of every other error."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)  # the help, which is no sentence
+        return
     if isinstance(error, click.UsageError) and error.ctx is not None:
         help_option = error.ctx.help_option_names[0]
         click.echo(error.ctx.get_usage(), err=True)

@@ -15,6 +15,8 @@ from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.api import kinds, manifest_checks
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.edge.edgecluster import EDGE_CLUSTERS, EdgeCluster
+from nodemanager.api.edge.edgeprofile import EDGE_PROFILES, EdgeProfile
 from nodemanager.host.inventory.identity import HOSTNAME
 from nodemanager.kube import manifests
 from nodemanager.kube.manifests import ManifestError
@@ -35,6 +37,8 @@ class DeclaredObjects:
     nodes: dict[str, ManagedNode] = field(default_factory=dict)
     secrets: dict[str, dict[str, bytes]] = field(default_factory=dict)
     config_maps: dict[str, dict[str, str | bytes]] = field(default_factory=dict)
+    edge_profiles: dict[str, EdgeProfile] = field(default_factory=dict)
+    edge_clusters: dict[str, EdgeCluster] = field(default_factory=dict)
 
     def add(self, obj: Untyped, path: Path) -> None:
         """Take an object of a file, or raise ManifestError; what is none of our business is left out."""
@@ -50,6 +54,12 @@ class DeclaredObjects:
         elif kind == ("v1", "ConfigMap"):
             values = {**_texts(obj, "data", path), **_bytes(obj, "binaryData", path)}
             _add(self.config_maps, _name(obj, path), values, path)
+        elif kind == (EDGE_PROFILES.api_version, EDGE_PROFILES.kind):
+            profile = manifest_checks.typed(obj, EDGE_PROFILES, str(path))
+            _add(self.edge_profiles, profile.metadata.name, profile, path)
+        elif kind == (EDGE_CLUSTERS.api_version, EDGE_CLUSTERS.kind):
+            cluster = manifest_checks.typed(obj, EDGE_CLUSTERS, str(path))
+            _add(self.edge_clusters, cluster.metadata.name, cluster, path)
         elif (other := kinds.named(*kind)) is not None:
             manifest_checks.typed(obj, other.resource, str(path))  # not for hosts, but it may lie here
         else:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import click
 
-from nodemanager.api.common import configsetrevision, matching
+from nodemanager.api.common import choosing, configsetrevision, matching
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS, BadRevision, ConfigSetRevision
 from nodemanager.api.common.rollout import RevisionRef
@@ -95,6 +96,24 @@ async def get(client: Client, settings: connect.Settings, name: str, doing: str)
             f"cannot {doing} {name}: there is no such ConfigSet in namespace {settings.namespace}; see"
             " nodemanager get configsets -A"
         ) from error
+
+
+async def together(client: Client, settings: connect.Settings, config_set: ConfigSet) -> list[ConfigSet]:
+    """Return the other sets that a set moves with."""
+    if not choosing.is_grouped(config_set):
+        return []
+    sets = (await client.list(CONFIG_SETS, Selection(settings.namespace))).items
+    return list(choosing.members_of(config_set, choosing.by_name(sets)))
+
+
+def with_group(config_set: ConfigSet, others: Sequence[ConfigSet]) -> str:
+    """Return what has to be said of the group of a set; empty = it has none."""
+    if not choosing.is_grouped(config_set):
+        return ""
+    status, names = config_set.status.rollout, [one.metadata.name for one in others]
+    published = status.group.name if status is not None and status.group is not None else ""
+    group = choosing.group_of(config_set) or published
+    return f", and with it group {group}" + (f" ({', '.join(names)})" if names else "")
 
 
 async def known(client: Client, settings: connect.Settings, name: str, doing: str) -> KnownSet:

@@ -18,12 +18,13 @@ import msgspec
 from nodemanager.client import patches
 from nodemanager.client.calls import DELETE, EVERYWHERE, WRITE, Call, DeleteOptions, Selection, WriteOptions
 from nodemanager.client.http.transport import Response, Transport, read_all
-from nodemanager.client.watch import Page, Watch, decode_page
+from nodemanager.client.watch import Malformed, Page, Watch, decode_page
 from nodemanager.kube import errors
 from nodemanager.kube.objects import Resource, Untyped
 
 T = TypeVar("T")
 PAGE_SIZE = 500
+SMALL_PAGE = 25
 WATCH_IDLE_TIMEOUT = 90.0
 """A healthy API server sends a bookmark every minute; silence beyond this is a dead stream."""
 WATCH_HEADERS_TIMEOUT = 60.0
@@ -88,21 +89,31 @@ class Client:
         body = await self.send(Call("GET", resource.path(selection.namespace), doing, query))
         return decode_page(resource, body)
 
-    async def list(self, resource: Resource[T], selection: Selection = EVERYWHERE) -> Page[T]:
-        """Return a whole list as one page: read page by page, begun anew once when a page expired."""
-        try:
-            return await self._all_pages(resource, selection)
-        except errors.Gone:
-            return await self.page(resource, selection, limit=0)
+    async def list(
+        self, resource: Resource[T], selection: Selection = EVERYWHERE, keep: Callable[[T], T] | None = None
+    ) -> Page[T]:
+        """Return a whole list as one page: read page by page, begun anew once when a page expired.
 
-    async def _all_pages(self, resource: Resource[T], selection: Selection) -> Page[T]:
-        page = await self.page(resource, selection)
-        while page.continue_token:
-            more = await self.page(resource, selection, continue_token=page.continue_token)
-            page.items.extend(more.items)
-            page.malformed.extend(more.malformed)
-            page = replace(more, items=page.items, malformed=page.malformed)
-        return page
+        With `keep`, it has of each object only what that returns, and never more of them than a small page.
+        """
+        try:
+            return await self._all_pages(resource, selection, keep)
+        except errors.Gone:
+            page = await self.page(resource, selection, limit=0)
+            return replace(page, items=_kept(page.items, keep))
+
+    async def _all_pages(
+        self, resource: Resource[T], selection: Selection, keep: Callable[[T], T] | None
+    ) -> Page[T]:
+        items: list[T] = []
+        malformed: list[Malformed] = []
+        token, limit = "", PAGE_SIZE if keep is None else SMALL_PAGE
+        while True:
+            page = await self.page(resource, selection, limit=limit, continue_token=token)
+            items += _kept(page.items, keep)
+            malformed += page.malformed
+            if not (token := page.continue_token):
+                return replace(page, items=items, malformed=malformed)
 
     async def watch(
         self,
@@ -287,6 +298,10 @@ def _named_apply(
     meta = {"name": name, **({"namespace": namespace} if namespace else {}), **patch.body.get("metadata", {})}
     kind = {"apiVersion": resource.api_version, "kind": resource.kind}
     return replace(patch, body={**kind, **patch.body, "metadata": meta})
+
+
+def _kept(items: list[T], keep: Callable[[T], T] | None) -> list[T]:
+    return items if keep is None else [keep(one) for one in items]
 
 
 def _doing(verb: str, resource: Resource[Any], namespace: str, name: str = "") -> str:

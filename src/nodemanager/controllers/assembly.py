@@ -9,6 +9,7 @@ A new controller is a package beside this file and one entry in the list.
 from __future__ import annotations
 
 import functools
+import hashlib
 import logging
 import socket
 import uuid
@@ -18,15 +19,19 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from nodemanager.api import kinds
+from nodemanager.api.edge.edgeprofile import EdgeProfile
 from nodemanager.api.kind_parts import READ
 from nodemanager.api.rights import operator_rights
 from nodemanager.api.rights.operator_rights import Right
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import (
+    audit,
     configsets,
     disruption,
+    edge_clusters,
     host_roles,
+    lean_objects,
     liveness,
     maintenance_windows,
     node_maintenances,
@@ -34,10 +39,14 @@ from nodemanager.controllers import (
     node_tasks,
     notifications,
     previews,
+    pruning,
     registration,
     rollouts,
 )
+from nodemanager.controllers.edge_clusters import reading
 from nodemanager.controllers.registration import Caches, ControllerContext, Entry, PartContext, Registration
+from nodemanager.fleet.audit.settings import AuditSettings
+from nodemanager.kube import object_names
 from nodemanager.kube.core import LEASES
 from nodemanager.kube.objects import ObjectKey, Resource
 from nodemanager.rendering import limits
@@ -61,6 +70,7 @@ ENTRIES: Final[tuple[Entry, ...]] = (
     configsets.REGISTRATION,
     rollouts.REGISTRATION,
     previews.REGISTRATION,
+    pruning.REGISTRATION,
     host_roles.REGISTRATION,
     maintenance_windows.REGISTRATION,
     node_series.REGISTRATION,
@@ -69,16 +79,39 @@ ENTRIES: Final[tuple[Entry, ...]] = (
     disruption.PLANNED,
     node_tasks.REGISTRATION,
     notifications.REGISTRATION,
+    audit.REGISTRATION,
+    audit.WEBHOOK,
 )
+EDGE_ENTRIES: Final[tuple[Entry, ...]] = (edge_clusters.REGISTRATION,)
+"""What an operator has only where somebody asks for it: it costs the others no watch and no right."""
+
+
+def entries_for(*, edge: bool) -> tuple[Entry, ...]:
+    """Return all entries of an operator."""
+    if not edge:
+        return ENTRIES
+    own = (audit.WITH_EDGE if one is audit.REGISTRATION else one for one in ENTRIES)
+    return (*own, *EDGE_ENTRIES)
+
+
 LEASE: Final = operator_rights.NAME
+LEADING_METRIC: Final = "leader_election_master_status"
 DISRUPTION: Final = f"{operator_rights.NAME}-disruption"
 """The ClusterRole that is given separately, and its binding."""
+EDGE: Final = f"{operator_rights.NAME}-edge"
+"""The roles that are given separately for edge sites, and their bindings."""
+_LONGEST_ROLE: Final = object_names.MAX - 64
+"""With a namespace behind it, it is still a name."""
 _LEADING: Final = Right(LEASES, ("get", "create", "update", "patch"))
 
 
 def rights(entries: Iterable[Entry] = ENTRIES) -> list[Right]:
     """Return what the operator needs: to read what it watches, what each entry asks for, and to lead."""
-    needed = [
+    return [*_needed(entries), _LEADING]
+
+
+def _needed(entries: Iterable[Entry]) -> list[Right]:
+    return [
         right
         for entry in entries
         for right in (
@@ -86,7 +119,6 @@ def rights(entries: Iterable[Entry] = ENTRIES) -> list[Right]:
             *entry.rights,
         )
     ]
-    return [*needed, _LEADING]
 
 
 def manifests(namespace: str, entries: Iterable[Entry] = ENTRIES) -> list[dict[str, Any]]:
@@ -99,9 +131,39 @@ def disruption_manifests(namespace: str) -> list[dict[str, Any]]:
     return operator_rights.extra_manifests(DISRUPTION, namespace, disruption.RIGHTS)
 
 
+def edge_manifests(namespace: str) -> list[dict[str, Any]]:
+    """Return what lets the operator look at profiles and sites, for whoever has some."""
+    return operator_rights.more_manifests(EDGE, namespace, _needed(EDGE_ENTRIES))
+
+
+def site_manifests(profile: EdgeProfile, namespace: str) -> list[dict[str, Any]]:
+    """Return what lets the operator of a namespace look at what a profile names; none if that is nothing."""
+    from nodemanager.controllers.edge_clusters import part_reading  # with all backends, for sites only
+
+    name, spec = _site_role(profile.metadata.name), profile.spec
+    by_space = part_reading.rights_in(spec)
+    if spec.bridge is not None:
+        by_space.setdefault(spec.bridge.namespace, []).extend(reading.rights(spec.bridge))
+    own = [*part_reading.rights(spec), *by_space.pop(namespace, [])]
+    found = operator_rights.more_manifests(name, namespace, own)
+    for space, needed in by_space.items():
+        found += operator_rights.foreign_manifests(name, space, namespace, needed)
+    return found
+
+
+def _site_role(profile: str) -> str:
+    """Return what the roles for a profile are called; one with a long name by what it begins with."""
+    name = f"{EDGE}-{profile}"
+    if len(name) <= _LONGEST_ROLE:
+        return name
+    return f"{name[: _LONGEST_ROLE - 17]}.{hashlib.sha256(profile.encode()).hexdigest()[:16]}"
+
+
 def own_kinds(entries: Iterable[Entry] = ENTRIES) -> list[Resource[Any]]:
     """Return those of our kinds that a cluster must know before the operator can run."""
-    watched = {watch.resource.qualified_name for entry in entries for watch in entry.watches}
+    watched = {
+        watch.resource.qualified_name for entry in entries for watch in entry.watches if not watch.optional
+    }
     return [kind.resource for kind in kinds.BY_NAME if kind.resource.qualified_name in watched]
 
 
@@ -115,6 +177,7 @@ class Dependencies:
     start: Start
     """Starts the process that renders: controllers start none themselves."""
     leader_elect: bool = True
+    audit: AuditSettings = field(default_factory=AuditSettings)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
@@ -145,7 +208,7 @@ def assemble(given: Dependencies, entries: Iterable[Entry] = ENTRIES) -> Operato
 
 
 def _show_leadership(lock: LeaseLock, registry: metrics.Registry) -> None:
-    status = registry.gauge("leader_election_master_status", "1 while this process leads.", ("name",))
+    status = registry.gauge(LEADING_METRIC, "1 while this process leads.", ("name",))
     status.labels(LEASE).set_function(lambda: float(lock.held))
 
 
@@ -174,7 +237,9 @@ class _Builder:
         """Build an entry, and have the manager run it."""
         client = self.writer if entry.leader_only else self.given.client
         run = self.manager.add_leader_only if entry.leader_only else self.manager.add
-        shared = client, self._caches(entry), self.events, self.renderer, self.given.now, self.given.metrics
+        given = self.given
+        told = given.now, given.metrics, given.namespace, given.audit
+        shared = client, self._caches(entry), self.events, self.renderer, *told
         if isinstance(entry, Registration):
             queue: WorkQueue[ObjectKey] = WorkQueue(entry.name, metrics=self.given.metrics)
             controller = self._controller(entry, ControllerContext(*shared, queue))
@@ -206,8 +271,11 @@ class _Builder:
             selection = watch.selection(self.given.namespace)
             key = watch.resource, selection
             if key not in self.caches:
-                self.caches[key] = Cache(
-                    self.given.client, watch.resource, selection, optional=watch.optional
-                )
+                made = Cache(self.given.client, watch.resource, selection, optional=watch.optional)
+                if any(one.name == made.name for one in self.caches.values()):
+                    made.name = f"{made.name} as {watch.resource.type.__name__}"
+                if (trim := lean_objects.TRIMS.get(watch.resource)) is not None:
+                    made.trim_by(trim)
+                self.caches[key] = made
             found[watch.resource] = self.caches[key]
         return Caches(entry.name, found)

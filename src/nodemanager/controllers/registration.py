@@ -18,6 +18,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from nodemanager.api.rights.operator_rights import Right
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
+from nodemanager.fleet.audit.settings import AuditSettings
 from nodemanager.kube.core import EVENTS
 from nodemanager.kube.objects import HasMetadata, ObjectKey, Resource
 from nodemanager.rendering.renderer import Rendering
@@ -108,6 +109,9 @@ class PartContext:
     renderer: Rendering
     now: Callable[[], datetime]
     metrics: Registry
+    namespace: str
+    """Of the operator, and of all that it decides about."""
+    audit: AuditSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Reads the calendars of holidays that windows name, for all controllers that look at windows."""
+"""Reads windows and the calendars of holidays that they name, for all controllers that look at windows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Final
 
 from nodemanager.api.maintenance.windows import WindowSpec
 from nodemanager.client.verbs import Client
+from nodemanager.fleet.maintenance import openings
+from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.windows import exclusions, holidays, wall_clock
+from nodemanager.fleet.windows.calendar import Calendar
 from nodemanager.fleet.windows.exclusions import CalendarKey, Calendars
 from nodemanager.fleet.windows.spans import Span
 from nodemanager.kube import errors
@@ -35,3 +38,11 @@ async def read(client: Client, window: WindowSpec, namespace: str, now: datetime
         except (errors.Forbidden, ValueError) as error:
             found[where] = str(error)
     return found
+
+
+async def view(
+    client: Client, window: WindowSpec, namespace: str, now: datetime
+) -> tuple[Calendar, WindowView]:
+    """Return a window and what it allows now; raise ValueError if it cannot be read."""
+    calendar = Calendar(window, await read(client, window, namespace, now))
+    return calendar, await asyncio.to_thread(openings.view, calendar, now)

@@ -10,6 +10,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import msgspec
+
 from nodemanager.host.base import (
     Busy,
     HostError,
@@ -212,7 +214,7 @@ async def _restart(step: RestartService, tools: Tools) -> RestartService:
     async with lock:
         reloaded = await to_the_end(_reload_or_restart(step, _manager(tools)))
         tools.journal.settle([step.id])  # done, even if the lock turns out to have been lost meanwhile
-    return replace(step, reload=reloaded)
+    return msgspec.structs.replace(step, reload=reloaded)
 
 
 async def _reload_or_restart(step: RestartService, manager: ServiceManager) -> bool:

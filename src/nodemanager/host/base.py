@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, Required, TypedDict, Unpack, runtime_checkable
 
 from nodemanager.host.process.runner import Completed
@@ -60,6 +60,13 @@ class Runner(Protocol):
 
     async def __call__(self, argv: Sequence[str], **how: Unpack[How]) -> Completed:
         """Run a program to its end and return what it wrote, whatever its exit status."""
+
+
+class Follower(Protocol):
+    """`host.runner.follow`, or one that follows programs inside another root."""
+
+    async def __call__(self, argv: Sequence[str], heard: Callable[[bytes], None]) -> int:
+        """Run a program that goes on and on, hand over its lines, and return its exit status if it ends."""
 
 
 class Wanted(NamedTuple):

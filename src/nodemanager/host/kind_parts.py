@@ -4,18 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
 from nodemanager.host.apply import Tools
 from nodemanager.host.files.bucket import Bucket
 from nodemanager.host.observe import Observer
 from nodemanager.host.results import Result
 from nodemanager.plan.host_kinds import F, N, PlanInput
+from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import Step
 
 
 async def _nothing() -> None:
     """Have nobody read anything again."""
+
+
+class Twin(NamedTuple):
+    """A declared resource that another one, which goes, turns out to be."""
+
+    id: ResourceId
+    same_place: bool = True
+    """Whether it is only another name of it; otherwise two names lead to one thing."""
+
+
+async def _no_twins(
+    _going: Sequence[ResourceId], _declared: Sequence[ResourceId], _work: Work
+) -> Mapping[ResourceId, Twin]:
+    return {}
 
 
 async def _as_planned(steps: Sequence[Step], _work: Work) -> list[Step]:
@@ -53,6 +68,12 @@ class HostPart(Generic[N, F]):
     """Carries out the steps of that plan and returns what became of each; one failure stops no other."""
     rehearse: Callable[[Sequence[Step], Work], Awaitable[list[Step]]] = _as_planned
     """In a preview: returns the steps, with those held back that its tool would refuse; changes nothing."""
+    complete: Callable[[Sequence[Step], Work], Awaitable[list[Step]]] = _as_planned
+    """Returns the steps with all that has to be known of what they replace; without that, held back."""
+    twins: Callable[
+        [Sequence[ResourceId], Sequence[ResourceId], Work], Awaitable[Mapping[ResourceId, Twin]]
+    ] = _no_twins
+    """Returns which resources that go are declared under another name: through a link, or as an alias."""
 
 
 HostParts = Mapping[str, HostPart[Any, Any]]

@@ -53,6 +53,7 @@ class Observer:
         files, listings = await in_thread(
             lambda: file_facts.observe_all(self.tree, needed.sizes, needed.purged, self.digests, whole=whole)
         )
+        await users.learn(self.tree, needed.users, needed.groups)
         return Facts(
             files=files,
             listings=listings,

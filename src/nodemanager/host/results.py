@@ -57,8 +57,14 @@ class Result:
     """Who changed it, of drifts, where the host can tell."""
     mark: str = field(default="", repr=False)
     """Tells one observed difference from another; may be made of secrets, so it is never published."""
+    pruned: bool = False
+    """Nobody declares it any more: it was, or is to be, put back to what was there before."""
     awaits: str = ""
     """What others are to bring before it can be tried, such as `Secret db`."""
+    policy: str = ""
+    """Of drifts that are not put back by themselves: what their drift policy is."""
+    turns: tuple[str, ...] = ()
+    """Of those that wait for a turn: the ConfigSets of which one has to have it."""
 
     @property
     def bad(self) -> bool:

@@ -65,7 +65,10 @@ class Condition(Struct, omit_defaults=False):
 
 def get(conditions: Sequence[Condition], type_: str) -> Condition | None:
     """Return the condition of a type, if it is there."""
-    return next((condition for condition in conditions if condition.type == type_), None)
+    for condition in conditions:  # asked for each host of a fleet, again and again
+        if condition.type == type_:
+            return condition
+    return None
 
 
 def is_true(conditions: Sequence[Condition], type_: str) -> bool:

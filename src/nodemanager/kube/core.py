@@ -132,6 +132,12 @@ POLICIES: Resource[Untyped] = Resource(
 POLICY_BINDINGS: Resource[Untyped] = Resource(
     _ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", dict, False
 )
+MUTATING_POLICIES: Resource[Untyped] = Resource(
+    _ADMISSION, "v1", "MutatingAdmissionPolicy", "mutatingadmissionpolicies", dict, False
+)
+MUTATING_BINDINGS: Resource[Untyped] = Resource(
+    _ADMISSION, "v1", "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", dict, False
+)
 CRDS: Resource[Untyped] = Resource(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", dict, False
 )

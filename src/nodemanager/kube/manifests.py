@@ -36,7 +36,8 @@ _ODD_START = "cannot start any token"
 _NO_TABS = "; indent by spaces, not tabs, and quote texts that begin with @ or `"
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = frozenset((_TAG + "int", _TAG + "float", _TAG + "bool", _TAG + "null"))
-_UNFIT = re.compile("[^\\t\\n\\r\\x20-\\x7e\\x85\\xa0-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+_UNFIT = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x84\\x86-\\x9f\\ud800-\\udfff\\ufffe\\uffff]")
+"""All but what YAML allows; the long list of what it allows takes 4 ms to compile."""
 
 _OTHER_BREAKS = re.compile("[\\r\\x85\\u2028\\u2029]")
 _TURNS = re.compile("[\\u202a-\\u202e\\u2066-\\u2069]")

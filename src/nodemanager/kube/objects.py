@@ -16,13 +16,13 @@ import msgspec
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
-class _FrozenMeta(msgspec.StructMeta):
-    """Tells type checkers that subclasses of `Struct` are frozen without saying so each time."""
+class FrozenMeta(msgspec.StructMeta):
+    """Tells type checkers that subclasses of a frozen Struct are frozen without saying so each time."""
 
 
 class Struct(
     msgspec.Struct,
-    metaclass=_FrozenMeta,
+    metaclass=FrozenMeta,
     frozen=True,
     gc=False,
     kw_only=True,

@@ -70,9 +70,10 @@ class LabelSelector(Struct):
 
 def matches(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
     """Tell whether labels satisfy a selector; the empty selector matches everything."""
-    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
-        _holds(requirement, labels) for requirement in selector.match_expressions
-    )
+    for key, value in selector.match_labels.items():  # asked for each host of a fleet, again and again
+        if labels.get(key) != value:
+            return False
+    return all(_holds(requirement, labels) for requirement in selector.match_expressions)
 
 
 def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from nodemanager.api.common.declarations import Execution, File, Package, Service
+from nodemanager.api.common.declarations import REPAIR, Execution, File, Package, Service
 from nodemanager.plan.resources import EXEC, FILE, PACKAGE, SERVICE, ResourceId
 
 D = TypeVar("D")
@@ -20,10 +20,17 @@ class Item(Generic[D]):
     declaration: D
     sources: tuple[str, ...]
     """Names of the ConfigSets that declare it so; its result is reported for each of them."""
-    observe: bool = False
-    """What somebody else changes after it held is reported and left alone."""
+    policy: str = REPAIR
+    """What is done when somebody else changes it after it held: one of `DRIFT_POLICIES`."""
+    turns: tuple[str, ...] = ()
+    """Where the policy is in-turn: the ConfigSets that say so. A turn for one of them is enough."""
     subscribes: tuple[str, ...] = ()
     """Paths whose change makes a restart or a run of it owed."""
+
+    @property
+    def observe(self) -> bool:
+        """Whether what somebody else changes after it held is reported, and not put back by itself."""
+        return self.policy != REPAIR
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +86,13 @@ class Desired:
     """By ConfigSet: what is held back because another one says otherwise, in the words of the Go project."""
     held: Mapping[ResourceId, str] = field(default_factory=dict)
     """Resources in conflict, which are in none of the lists, and why in one sentence."""
+    whole: Desired | None = None
+    """What this is a part of; a sentence about a resource may need to know one of another kind."""
+
+    def installs(self, name: str) -> bool:
+        """Whether a package of this name shall be there, also one that is not in this part."""
+        packages = (self.whole or self).packages
+        return any(item.declaration.name == name and item.declaration.ensure != "absent" for item in packages)
 
     @property
     def packages(self) -> tuple[Item[Package], ...]:

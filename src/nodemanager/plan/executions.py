@@ -86,5 +86,6 @@ KIND: Final[HostKind[Execution, ExecutionNeeds, Facts]] = HostKind(
     plan=lambda given, facts: list(plan_executions(given.desired, facts, given.changing)),
     count=Metric("nodemanager_exec_operations_total", "Executions run."),
     drift=None,
+    owning=None,
     background=True,
 )

@@ -85,6 +85,8 @@ class ServiceFact:
     """Neither running nor stopped: on its way, or it crashed and is about to be started again."""
     stale: bool = False
     """The unit file changed on disk since the service manager read it."""
+    unit: str = field(default="", compare=False)
+    """Its first name, which all its aliases lead to; empty where a service has one name only."""
     error: str = ""
     """Why it could not be observed."""
 

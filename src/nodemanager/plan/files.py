@@ -17,6 +17,7 @@ from nodemanager.plan import attributes, resources, unmade
 from nodemanager.plan.attributes import FileAttributes, UnknownOwner
 from nodemanager.plan.desired import Content, Contents, Desired, Failure, Item
 from nodemanager.plan.facts import NOBODY, Facts, FileFact, Kind
+from nodemanager.plan.file_ownership import OWNING
 from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, PlanInput
 from nodemanager.plan.layout import Layout, layout
 from nodemanager.plan.needs import FileNeeds, file_needs
@@ -288,5 +289,6 @@ KIND: Final[HostKind[File, FileNeeds, Facts]] = HostKind(
     plan=_plan_input,
     count=Metric("nodemanager_file_changes_total", "Files changed.", by="configset"),
     drift=DriftRule(_content, _folder),
+    owning=OWNING,
     again=_moves_links,
 )

@@ -93,7 +93,7 @@ class Lens:
                 narrowed[kind] = self._files(above | below, below, without)
             else:
                 narrowed[kind] = _chosen(self._others[kind], asked)
-        return Focus(Desired(narrowed, self.desired.conflicts, self.desired.held), self)
+        return Focus(Desired(narrowed, self.desired.conflicts, self.desired.held, self.desired), self)
 
     def _files(
         self, places: AbstractSet[int], below: AbstractSet[int], without: AbstractSet[ResourceId]
@@ -108,7 +108,9 @@ class Lens:
     def owed(self, ids: AbstractSet[ResourceId]) -> Desired:
         """Return those of these that can be owed a restart or a run, in the order of their declaration."""
         return Desired(
-            {kind: _chosen(self._others.get(kind, {}), ids) for kind in self._owed}, held=self.desired.held
+            {kind: _chosen(self._others.get(kind, {}), ids) for kind in self._owed},
+            held=self.desired.held,
+            whole=self.desired,
         )
 
     def _above(self, name: str) -> Iterator[int]:

@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
-from nodemanager.plan.desired import Contents, Desired
+from nodemanager.plan.desired import Contents, Desired, Item
 from nodemanager.plan.facts import Pending
 from nodemanager.plan.layout import Layout
+from nodemanager.plan.ownership import Owned, PutBack, State
 from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.set_doubts import Prune
 from nodemanager.plan.steps import Step
 
 D = TypeVar("D")
@@ -76,6 +78,26 @@ class DriftRule(Generic[D]):
     """Returns the declared resource that an undeclared one belongs to: of a purged entry, its directory."""
 
 
+def _not_covered(_one: ResourceId, _desired: Desired) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Owning(Generic[D, N, F]):
+    """How a resource that nobody declares any more is put back to what it was before somebody did."""
+
+    seen: Callable[[Item[D], Step, F], tuple[State, State] | None]
+    """Returns how it is now and how a step of its plan leaves it; None = nothing is done about it."""
+    needs: Callable[[Mapping[ResourceId, Owned]], N]
+    """Says what has to be observed to put these back."""
+    put_back: Callable[[Mapping[ResourceId, Owned], F], Mapping[ResourceId, PutBack]]
+    """Decides from what was observed how each of these is declared to be as it was."""
+    covered: Callable[[ResourceId, Desired], bool] = _not_covered
+    """Tells whether something that is declared decides about it, although it does not name it."""
+    rank: Prune = Prune.RESOURCES
+    """What a set has to allow for that."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostKind(Generic[D, N, F]):
     """One kind of host resource: a row of the table in `plan/stages.py`."""
@@ -92,6 +114,8 @@ class HostKind(Generic[D, N, F]):
     count: Metric
     drift: DriftRule[D] | None
     """None = it has no lasting state: it never drifts, and has no drift policy."""
+    owning: Owning[D, N, F] | None
+    """None = it has no lasting state: there is nothing to put back."""
     again: Callable[[Sequence[Step], PlanInput], bool] = lambda _steps, _input: False
     """Tells whether some of these steps changed what was observed for others: then it is done once more."""
     background: bool = False
@@ -101,3 +125,4 @@ class HostKind(Generic[D, N, F]):
 
 
 AnyKind = HostKind[Any, Any, Any]
+AnyOwning = Owning[Any, Any, Any]

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Generic
+from typing import Any, Generic
 
 import msgspec
 
 from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.declarations import DRIFT_POLICIES, IN_TURN, OBSERVE, REPAIR
 from nodemanager.plan.desired import D, Desired, Item
 from nodemanager.plan.host_kinds import AnyKind
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.stages import KINDS, HostKinds
-
-OBSERVE: Final = "observe"
-"""The drift policy that leaves alone what somebody else changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +25,7 @@ class _Claim(Generic[D]):
     priority: int
     declaration: D
     """In one spelling, and without its drift policy: two sets that differ in that only do not conflict."""
-    observe: bool
+    policy: str
     said: D
     """As it was declared."""
 
@@ -89,7 +87,7 @@ def _decide(resource: ResourceId, said: Sequence[_Claim[D]]) -> Item[D] | None:
     """Return what the highest priority agrees on; None = it does not."""
     if len(said) == 1:
         only = said[0]
-        return Item(resource, only.declaration, (only.config_set,), only.observe)
+        return Item(resource, only.declaration, (only.config_set,), only.policy, _turns(only.policy, said))
     top = max(claim.priority for claim in said)
     tied = [claim for claim in said if claim.priority == top]
     chosen = tied[0].declaration
@@ -97,13 +95,23 @@ def _decide(resource: ResourceId, said: Sequence[_Claim[D]]) -> Item[D] | None:
         return None
     sources = tuple(dict.fromkeys(claim.config_set for claim in said if claim.declaration == chosen))
     # Where sets agree on what a resource shall be, one that wants it put back is enough.
-    return Item(resource, chosen, sources, all(claim.observe for claim in tied))
+    policy = min((claim.policy for claim in tied), key=DRIFT_POLICIES.index)
+    return Item(resource, chosen, sources, policy, _turns(policy, tied))
+
+
+def _turns(policy: str, tied: Sequence[_Claim[D]]) -> tuple[str, ...]:
+    """Return the sets whose turn a resource waits for."""
+    if policy != IN_TURN:
+        return ()
+    return tuple(dict.fromkeys(claim.config_set for claim in tied if claim.policy == IN_TURN))
 
 
 def _claim(kind: AnyKind, config_set: ConfigSet, declaration: Any) -> _Claim[Any]:
-    plain, observe = kind.declaring.plain(declaration), False
+    plain, policy = kind.declaring.plain(declaration), REPAIR
     if kind.drift is not None:
-        observe = (declaration.drift or config_set.spec.drift) == OBSERVE
+        policy = declaration.drift or config_set.spec.drift
+        if policy not in DRIFT_POLICIES:  # of a newer version: while in doubt, nothing is changed
+            policy = OBSERVE
         plain = msgspec.structs.replace(plain, drift="") if plain.drift else plain
     name, priority = config_set.metadata.name, config_set.spec.priority
-    return _Claim(name, priority, plain, observe, declaration)
+    return _Claim(name, priority, plain, policy, declaration)

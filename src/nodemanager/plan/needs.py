@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from nodemanager.api.common.declarations import Execution, Service
 from nodemanager.plan.desired import Content, Contents, Desired, Item
 from nodemanager.plan.resources import ResourceId
+
+ANY_SIZE: Final = -1
+"""In place of a size: the file has to be read, however long it is."""
 
 
 @dataclass(frozen=True, slots=True)

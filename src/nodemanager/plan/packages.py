@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from nodemanager.api.common.declarations import Package
 from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, PackageFacts
-from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric
+from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, Owning
 from nodemanager.plan.needs import PackageNeeds, package_needs
+from nodemanager.plan.ownership import Owned, PutBack, State
+from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.set_doubts import Prune
 from nodemanager.plan.steps import Blocked, InstallPackage, Noop, RemovePackage, Step
 
 
@@ -54,6 +57,30 @@ def _lack(wanted: Package, have: str | None, facts: PackageFacts) -> str:
     return ""
 
 
+_INSTALLED: Final = {"installed": "true"}
+
+
+def _seen(item: Item[Package], step: Step, facts: Facts) -> tuple[State, State] | None:
+    """Return whether it is installed."""
+    if not isinstance(step, InstallPackage | RemovePackage | Noop):
+        return None
+    now = "true" if item.declaration.name in facts.packages.installed else "false"
+    return {"installed": now}, {"installed": "false" if item.declaration.ensure == "absent" else "true"}
+
+
+def _put_back(owned: Mapping[ResourceId, Owned], facts: Facts) -> dict[ResourceId, PutBack]:
+    """Remove what we installed; what we removed is not installed again."""
+    found = {}
+    for one, entry in owned.items():
+        found[one] = PutBack()
+        ours = entry.before != _INSTALLED and entry.ours[-1:] == (_INSTALLED,)
+        if facts.packages.error:
+            found[one] = PutBack(left=facts.packages.error)
+        elif ours and one.name in facts.packages.installed:
+            found[one] = PutBack(Package(name=one.name, ensure="absent"), "it was not installed before")
+    return found
+
+
 KIND: Final[HostKind[Package, PackageNeeds, Facts]] = HostKind(
     name=resources.PACKAGE,
     words=("package", "packages"),
@@ -62,5 +89,6 @@ KIND: Final[HostKind[Package, PackageNeeds, Facts]] = HostKind(
     plan=lambda given, facts: list(plan_packages(given.desired, facts)),
     count=Metric("nodemanager_package_operations_total", "Packages changed.", by="operation"),
     drift=DriftRule(),
+    owning=Owning(_seen, lambda _ids: PackageNeeds(any=True, latest=()), _put_back, rank=Prune.PACKAGES),
     slow=True,
 )

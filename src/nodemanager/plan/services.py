@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -11,13 +11,17 @@ from nodemanager.api.common.declarations import Service
 from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, ServiceFact
-from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, PlanInput
+from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, Owning, PlanInput
 from nodemanager.plan.needs import ServiceNeeds
+from nodemanager.plan.ownership import Owned, PutBack, State
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import Blocked, ChangeService, Lack, Noop, RestartService, Step
+from nodemanager.plan.steps import Blocked, ChangeService, Lack, Noop, Observed, RestartService, Step
 from nodemanager.plan.subscribers import because, held_cause
 
 MASKED = "masked"
+_SAYS_NOTHING: Final = ("", "not running")
+"""States that say no more than that a service does not run."""
+_STARTS: Final = "it starts at boot, which is not our doing, so it goes on running"
 
 
 def plan_services(
@@ -44,7 +48,7 @@ def _plan(
     item: Item[Service], fact: ServiceFact, causes: tuple[str, ...], desired: Desired
 ) -> Iterator[Step]:
     wanted = item.declaration
-    obstacle = fact.error or _obstacle(wanted, fact)
+    obstacle = fact.error or _obstacle(wanted, fact, desired)
     if obstacle:
         lack = None if fact.known or fact.error else _lack(wanted)
         yield Blocked(id=item.id, sources=item.sources, reason=obstacle, lack=lack)
@@ -70,15 +74,17 @@ def _plan(
         yield Noop(id=item.id, sources=item.sources, reason=_as_it_is(fact))
 
 
-def _obstacle(wanted: Service, fact: ServiceFact) -> str:
+def _obstacle(wanted: Service, fact: ServiceFact, desired: Desired) -> str:
     """Return what makes it impossible, or an empty string."""
     if fact.known and fact.state == MASKED and (wanted.ensure == "running" or wanted.enable):
         return f"cannot start or enable {wanted.name}: it is masked; run systemctl unmask {wanted.name}"
     if not fact.known and (wanted.ensure == "running" or wanted.enable):
-        return (
-            f"cannot find service {wanted.name}: the host has none of this name; correct the name, or"
-            " declare the package or the unit file that brings it"
+        remedy = (
+            f"package {wanted.name} is declared, and has not brought it: see what became of that"
+            if desired.installs(wanted.name)
+            else "correct the name, or declare the package or the unit file that brings it"
         )
+        return f"cannot find service {wanted.name}: the host has none of this name; {remedy}"
     return ""
 
 
@@ -102,7 +108,7 @@ def _change(item: Item[Service], fact: ServiceFact) -> ChangeService | None:
         reasons.append("has other arguments")
     if wanted.ensure == "running" and not fact.running:
         run = True
-        reasons.append(f"is not running ({fact.state})" if fact.state else "is not running")
+        reasons.append("is not running" + (f" ({fact.state})" if fact.state not in _SAYS_NOTHING else ""))
     elif wanted.ensure == "stopped" and (fact.running or fact.unsettled):
         run = False
         reasons.append("is running" if fact.running else f"is not stopped ({fact.state})")
@@ -135,6 +141,69 @@ def _united(chosen: Service, said: Sequence[Service]) -> Service:
     return msgspec.structs.replace(chosen, subscribe_files=[path.rstrip("/") or "/" for path in paths])
 
 
+def _seen(item: Item[Service], step: Step, facts: Facts) -> tuple[State, State] | None:
+    """Return whether a service runs and starts at boot; what of that is not declared is not ours."""
+    fact, wanted = facts.services.get(item.id, ServiceFact()), item.declaration
+    if isinstance(step, Blocked | Observed) or not fact.known or fact.error:
+        return None
+    now, then = {"running": "", "enabled": ""}, {"running": "", "enabled": ""}
+    if wanted.ensure:
+        now["running"] = _text(fact.running or fact.unsettled)
+        then["running"] = _text(wanted.ensure == "running")
+    if wanted.enable is not None and fact.enabled is not None:
+        now["enabled"], then["enabled"] = _text(fact.enabled), _text(wanted.enable)
+    return now, then
+
+
+def missing(service: Service) -> State:
+    """Return the state of a service that is not there yet: what brings it may start and enable it."""
+    return {"running": _text(False) if service.ensure else "", "enabled": _text(False)}
+
+
+def _text(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _named(one: ResourceId) -> Service:
+    user, _, name = one.name.rpartition("/")
+    return Service(name=name, user=user)
+
+
+def needs_of(ids: Iterable[ResourceId]) -> ServiceNeeds:
+    """Return what has to be observed of services that are known by their names only."""
+    return tuple(Item(one, _named(one), ()) for one in ids)
+
+
+def _put_back(owned: Mapping[ResourceId, Owned], facts: Facts) -> dict[ResourceId, PutBack]:
+    return {one: _one_back(one, entry, facts.services.get(one)) for one, entry in owned.items()}
+
+
+def _one_back(one: ResourceId, entry: Owned, fact: ServiceFact | None) -> PutBack:
+    """Return those parts that are as we left them and were otherwise before; the others are not ours."""
+    if fact is None or fact.error:
+        return PutBack(left=fact.error if fact else "was not observed")
+    if not fact.known:
+        return PutBack()
+    wanted, why = _named(one), list[str]()
+    before, ours = entry.before or {}, entry.ours[-1] if entry.ours else {}
+    enabled, running = before.get("enabled", ""), before.get("running", "")
+    runs = fact.running or fact.unsettled
+    if enabled and ours.get("enabled", "") not in ("", enabled) and fact.enabled is (enabled == "false"):
+        wanted = msgspec.structs.replace(wanted, enable=enabled == "true")
+        why.append("it was enabled before" if wanted.enable else "it was not enabled before")
+    now = {"enabled": _text(fact.enabled is True), "running": _text(runs)}
+    kept = {part: value if now.get(part) == value else "" for part, value in ours.items()}
+    if running and ours.get("running", "") not in ("", running) and runs is (running == "false"):
+        starts = fact.enabled is True if wanted.enable is None else wanted.enable
+        if running == "false" and starts and enabled != "false":
+            # It may have crashed, or the host was booting, when we first saw it.
+            back = PutBack(wanted, ", ".join(why), ours=kept)
+            return back if why else PutBack(left=_STARTS, final=True, ours=kept)
+        wanted = msgspec.structs.replace(wanted, ensure="running" if running == "true" else "stopped")
+        why.append("it ran before" if running == "true" else "it did not run before")
+    return PutBack(wanted, ", ".join(why), ours=kept) if why else PutBack()
+
+
 KIND: Final[HostKind[Service, ServiceNeeds, Facts]] = HostKind(
     name=resources.SERVICE,
     words=("service", "services"),
@@ -149,4 +218,5 @@ KIND: Final[HostKind[Service, ServiceNeeds, Facts]] = HostKind(
     plan=_plan_input,
     count=Metric("nodemanager_service_operations_total", "Services changed.", by="operation"),
     drift=DriftRule(),
+    owning=Owning(_seen, needs_of, _put_back),
 )

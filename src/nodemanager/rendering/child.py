@@ -2,8 +2,9 @@
 
     python -ISc BOOT PARENT CPU MEMORY PATH...        (see `process.command`)
 
-It speaks on descriptor 0, both ways. All that templates may need is imported first: from then on no file can
-be opened. Nothing else is, as a small host pays for every module.
+It speaks on descriptor 0, both ways. All that templates may need is imported first, as from then on no file
+can be opened; but for the static program, which has all modules in itself. Nothing else is, as a small host
+pays for every module.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ CHANNEL: Final = 0
 _DATA_COST: Final = 20
 """Bytes of memory that a byte of a request may become as objects, and be copied to once."""
 _RESERVE: Final = 32 * MIB
-_NEEDED: Final = (
+NEEDED: Final = (
     "nodemanager.plan.templates.gotemplate", "gotpl.runtime.gofmt",
     "nodemanager.plan.templates.jinja", "jinja2.debug",
     "nodemanager.plan.templates.functions.yaml_text", "yaml.cyaml",
@@ -37,8 +38,9 @@ def main() -> None:
     """Prepare, say how that went, and serve."""
     parent, cpu, memory = (int(each) for each in sys.argv[1:4])
     try:
-        for name in _NEEDED:
-            importlib.import_module(name)
+        if not getattr(sys, "frozen", False):  # the static program needs no file for a module, then or later
+            for name in NEEDED:
+                importlib.import_module(name)
         confinement.prepare()
         kept, why = confinement.confine(parent), ""
     except Exception as error:  # noqa: BLE001 - nobody reads what we write to stderr
@@ -46,6 +48,8 @@ def main() -> None:
     _send(msgspec.msgpack.encode((kept, why)))
     if why:
         sys.exit(1)
+    if getattr(sys, "frozen", False):
+        importlib.import_module(NEEDED[0])  # what most templates need, while the first one is on its way
     while (request := _receive()) is not None:
         # Room to decode it, then room for what templates make of it: a limit counts from what is in use.
         confinement.limit_memory(_RESERVE + _DATA_COST * len(request))

@@ -7,7 +7,6 @@ What a machine refuses to take from us is told, so that somebody can know.
 from __future__ import annotations
 
 import contextlib
-import ctypes  # here: once root is gone, the place that modules come from may be closed to us
 import os
 import resource
 import signal
@@ -15,6 +14,8 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Final
+
+from nodemanager.native import libc  # here: once root is gone, modules may be closed to us
 
 NOBODY: Final = 65534
 HARD_MEMORY: Final = 1024 * 1024 * 1024
@@ -101,20 +102,13 @@ def _kernel(parent: int) -> list[str]:
     """End with the parent, gain nothing by a setuid program, and be no one's to trace."""
     if sys.platform != "linux":
         return []
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def control(option: int, value: int) -> None:
-        if libc.prctl(option, value, 0, 0, 0) != 0:
-            error = ctypes.get_errno()
-            raise OSError(error, os.strerror(error))
-
     options = (
         ("PR_SET_NO_NEW_PRIVS", _PR_SET_NO_NEW_PRIVS, 1),
         ("PR_SET_DUMPABLE", _PR_SET_DUMPABLE, 0),
         # After root is gone: a change of the user takes it back.
         ("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, signal.SIGKILL),
     )
-    kept = [text for name, *rest in options for text in _attempt(name, partial(control, *rest))]
+    kept = [text for name, *rest in options for text in _attempt(name, partial(libc.prctl, *rest))]
     if os.getppid() != parent:  # it went before we could ask to be told
         os._exit(0)
     return kept

@@ -19,6 +19,8 @@ from nodemanager.rendering import frames
 from nodemanager.rendering.limits import MIB, RenderLimits
 
 _BOOT: Final = "import sys; sys.path[:] = sys.argv[4:]; from nodemanager.rendering.child import main; main()"
+RENDER: Final = "-render"
+"""With which the static program knows that it is to render; tools/release/boot.py looks for it."""
 _CHUNK: Final = 256 * 1024
 _GREETING_MAX: Final = 4096
 _REAP: Final = (0.0, 0.001, 0.004, 0.016, 0.064, 0.25, 1.0, 4.0)
@@ -51,9 +53,11 @@ class Ended(Exception):
 
 def command(limits: RenderLimits) -> list[str]:
     """Return how to start another one of us: same interpreter, same modules, nothing of the environment."""
+    numbers = map(str, (os.getpid(), limits.cpu, limits.memory))
+    if getattr(sys, "frozen", False):  # the static program is interpreter and modules in one
+        return [sys.executable, RENDER, *numbers]
     paths = [str(Path(nodemanager.__file__).parents[1]), *(path for path in sys.path if path.startswith("/"))]
-    numbers = (os.getpid(), limits.cpu, limits.memory)
-    return [sys.executable, "-ISc", _BOOT, *map(str, numbers), *dict.fromkeys(paths)]
+    return [sys.executable, "-ISc", _BOOT, *numbers, *dict.fromkeys(paths)]
 
 
 class RenderProcess:
@@ -65,8 +69,8 @@ class RenderProcess:
         self._limits = limits
 
     @classmethod
-    async def start(cls, start: Start, limits: RenderLimits) -> tuple[RenderProcess, list[str]]:
-        """Start one; return it and what it could not give up. Raise OSError or Ended."""
+    def begin(cls, start: Start, limits: RenderLimits) -> RenderProcess:
+        """Start one, and do not wait for it: it is of use once it has greeted. Raise OSError."""
         ours, theirs = socket.socketpair()
         try:
             with theirs:
@@ -75,18 +79,21 @@ class RenderProcess:
             ours.close()
             raise
         ours.setblocking(False)
-        child = cls(process, ours, limits)
+        return cls(process, ours, limits)
+
+    async def greeted(self) -> list[str]:
+        """Wait until it is of use, and return what it could not give up. Raise Ended."""
         try:
-            greeting = await child._message(_GREETING_MAX, limits.start)
+            greeting = await self._message(_GREETING_MAX, self._limits.start)
             kept, why = msgspec.msgpack.decode(greeting, type=tuple[list[str], str])
             if not why:
-                return child, kept
+                return kept
         except (Ended, ValueError) as error:
             why = str(error)
         except BaseException:
-            await child.end()
+            await self.end()
             raise
-        await child.end()
+        await self.end()
         raise Ended(why)
 
     async def ask(self, request: bytes) -> None:

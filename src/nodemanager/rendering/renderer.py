@@ -52,6 +52,8 @@ class Renderer:
         self._limits = limits
         self.answered = answered
         """Told of every answer as it comes."""
+        self._begun: RenderProcess | None = None
+        """One that was started ahead, and has not greeted yet."""
         self._child: RenderProcess | None = None
         self._lock = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
@@ -82,9 +84,20 @@ class Renderer:
                     self._rest(True)
         return [made[place] for place in range(len(todo))]
 
+    def begin(self) -> None:
+        """Start the process ahead of jobs that are likely to come, so that they need not wait for it."""
+        if self._child is None and self._begun is None:
+            with contextlib.suppress(OSError):  # the first job tries again, and tells
+                self._begun = self._new()
+
+    def _new(self) -> RenderProcess:
+        self.starts += 1
+        return RenderProcess.begin(self._start, self._limits)
+
     async def run(self) -> None:
         """Stay until cancelled, then end the process."""
         try:
+            self._rest(True)  # of one that was begun, and that nobody may need
             await asyncio.get_running_loop().create_future()
         finally:
             await self.close()
@@ -107,8 +120,9 @@ class Renderer:
     async def child(self) -> RenderProcess:
         """Return the process, started if there is none; raise OSError or Ended."""
         if self._child is None:
-            self.starts += 1
-            self._child, kept = await RenderProcess.start(self._start, self._limits)
+            begun, self._begun = self._begun or self._new(), None
+            kept = await begun.greeted()
+            self._child = begun
             for text in kept:
                 if text not in self._told:
                     self._told.add(text)
@@ -117,9 +131,10 @@ class Renderer:
 
     async def discard(self) -> None:
         """End the process, if there is one."""
-        child, self._child = self._child, None
-        if child is not None:
-            await child.end()
+        there, self._child, self._begun = (self._child, self._begun), None, None
+        for child in there:
+            if child is not None:
+                await child.end()
 
     def set_aside(self, job: Job, why: str) -> NotRendered:
         """Do not try a template again for a while; return what to say of it now."""
@@ -149,7 +164,7 @@ class Renderer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if idle and self._child is not None:
+        if idle and (self._child or self._begun) is not None:
             self._timer = asyncio.get_running_loop().call_later(self._limits.idle, self._retire)
 
     def _retire(self) -> None:

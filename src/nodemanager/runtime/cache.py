@@ -53,6 +53,8 @@ class Change(NamedTuple, Generic[T]):
 
 
 Subscriber = Callable[[Change[T]], None]
+Trim = Callable[[T], T]
+"""Returns what is kept of an object: the object itself, or one that has less and the same metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ class Cache(Generic[T]):
         self._selection = selection
         self._optional = optional
         self._options = options or CacheOptions()
+        self._trim: Trim[T] | None = None
         self._objects: IndexedObjects[T] = IndexedObjects()
         self._subscribers: list[Subscriber[T]] = []
         self._synced = asyncio.Event()
@@ -124,6 +127,26 @@ class Cache(Generic[T]):
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
         """Keep an index; may be called at any time."""
         self._objects.add_index(name, function)
+
+    def trim_by(self, trim: Trim[T]) -> None:
+        """Keep of each object only what `trim` returns, from now on; subscribers do not hear of that."""
+        self._trim = trim
+        for key, obj in self._objects.items():
+            if (kept := trim(obj)) is not obj:
+                self._objects.put(key, kept)
+
+    async def read_whole(self, key: ObjectKey) -> None:
+        """Read an object and keep all of it; raise KubeError if that cannot be."""
+        found = await self._client.get(self._resource, key.name, key.namespace)
+        known = self._objects.get(key)
+        if known is None or not self._version or _is_older(found, known):
+            raise errors.Unreachable(
+                f"cannot read {self._resource.kind} {key}: it changes just now; try again"
+            )
+        if known.metadata.resource_version == found.metadata.resource_version:
+            self._objects.put(key, found)
+        else:
+            self._put(key, found)
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         """Tell `subscriber` of every change from now on, beginning with what is already there."""
@@ -206,7 +229,7 @@ class Cache(Generic[T]):
         return max(self._options.backoff.delay(max(failures, 1)), asked or 0.0)
 
     async def _page_list(self) -> None:
-        page = await self._client.list(self._resource, self._selection)
+        page = await self._client.list(self._resource, self._selection, self._trim)
         self._replace({key_of(obj): obj for obj in page.items}, page.malformed)
         self._version = page.resource_version
         self._complete()
@@ -262,7 +285,7 @@ class Cache(Generic[T]):
                 malformed.pop(key, None)
                 present.pop(key, None)
                 if event.change != "DELETED":
-                    present[key] = event.object
+                    present[key] = self._kept(event.object)
         raise errors.Unreachable("cannot list: the stream ended before the list was complete")
 
     async def _open(self, version: str) -> Watch[T]:
@@ -294,11 +317,17 @@ class Cache(Generic[T]):
             meta = obj.metadata
             if change != "BOOKMARK":
                 key = ObjectKey(meta.namespace, meta.name)
-                if change == "DELETED":
+                read = self._objects.get(key) if self._trim is not None else None
+                if read is not None and _is_older(obj, read):
+                    pass  # we have read a newer one meanwhile (`read_whole`)
+                elif change == "DELETED":
                     self._remove(key)
-                else:
-                    self._put(key, obj)
+                elif read is None or read.metadata.resource_version != meta.resource_version:
+                    self._put(key, self._kept(obj))
             self._version = meta.resource_version or self._version
+
+    def _kept(self, obj: T) -> T:
+        return obj if self._trim is None else self._trim(obj)
 
     def _replace(self, present: Mapping[ObjectKey, T], malformed: list[Malformed]) -> None:
         """Make the snapshot equal to a fresh list; what the list does not have is gone."""
@@ -345,6 +374,12 @@ class Cache(Generic[T]):
                 subscriber(change)
             except Exception:  # one bad subscriber must not keep the others from hearing
                 log.exception("%s: a subscriber failed on %s", self.name, change.key)
+
+
+def _is_older(one: HasMetadata, other: HasMetadata) -> bool:
+    """Tell whether an object is older than another one of its name: revisions are numbers (KEP-5504)."""
+    versions = one.metadata.resource_version, other.metadata.resource_version
+    return all(map(str.isdecimal, versions)) and int(versions[0]) < int(versions[1])
 
 
 def _required_version(bookmark: WatchEvent) -> str:

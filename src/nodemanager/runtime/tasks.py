@@ -1,10 +1,29 @@
-"""Ending tasks so that none is left behind."""
+"""Several tasks side by side, and their end, so that none is left behind."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+async def each(work: Callable[[T], Awaitable[R]], items: Iterable[T], at_once: int) -> list[R]:
+    """Do the work for each item, so many at a time, in their order; return what came of it.
+
+    One that raises ends the others; what it raised is raised then, in a group.
+    """
+    room = asyncio.Semaphore(at_once)
+
+    async def one(item: T) -> R:
+        async with room:
+            return await work(item)
+
+    async with asyncio.TaskGroup() as group:
+        started = [group.create_task(one(item)) for item in items]
+    return [task.result() for task in started]
 
 
 async def end(tasks: Collection[asyncio.Task[Any]], *, again_after: float | None = None) -> None:

@@ -44,7 +44,7 @@ class Preset:
 
 async def ensure_defaults(hub: Hub, presets: Iterable[Preset] = ()) -> None:
     """Create what is missing, and bring up to date what is kept current."""
-    hub = dataclasses.replace(hub, validation=())  # no policy may keep the server from starting
+    hub = dataclasses.replace(hub, mutation=(), validation=())  # no policy may keep the server from starting
     for role in (*default_roles.cluster_roles(), *default_roles.cluster_role_bindings()):
         await _ensure(hub, Preset(role, as_it_is))
     for preset in presets:

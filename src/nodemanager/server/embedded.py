@@ -23,6 +23,7 @@ from nodemanager.server.access.gate import AccessGate
 from nodemanager.server.access.quotas import QuotaRule, Quotas
 from nodemanager.server.access.store_listers import StoredObjects, StoredRoles
 from nodemanager.server.access.tokens import Tokens
+from nodemanager.server.admission.mutations import Mutations
 from nodemanager.server.admission.policies import Policies
 from nodemanager.server.admission.policy_writes import PolicyWrites
 from nodemanager.server.audit.audit_log import AuditLog, AuditOptions
@@ -187,6 +188,7 @@ class EmbeddedServer:
         hub.admission = (
             core.CreationByPatch(gate), core.RbacAdmission(gate), PolicyWrites(hub, gate.authorizer),
         )  # fmt: skip
+        hub.mutation = (Mutations(hub, gate.authorizer),)
         hub.validation = (Policies(hub, gate.authorizer),)
         if self._options.quota_rule is not None:
             hub.quota = Quotas(store, self._options.quota_rule)

@@ -52,6 +52,13 @@ class ValidatingAdmission(Protocol):
         """Return warnings for the client; raise a StatusError to refuse."""
 
 
+class MutatingAdmission(Protocol):
+    """Something that may change a write before anything else looks at it."""
+
+    def mutate(self, change: AdmissionRequest) -> Untyped | None:
+        """Return the object as it shall be, the same one if so; raise a StatusError to refuse."""
+
+
 class Quota(Protocol):
     """Something that may refuse to keep more for a user, by raising a StatusError."""
 
@@ -87,6 +94,7 @@ class Hub:
     store: Store
     catalogue: Catalogue
     admission: Sequence[Admission] = ()
+    mutation: Sequence[MutatingAdmission] = ()
     validation: Sequence[ValidatingAdmission] = ()
     now: Callable[[], datetime] = utc_now
     closing: asyncio.Event = field(default_factory=asyncio.Event)

@@ -321,7 +321,7 @@ async def test_half_a_character_fails_one_file_only() -> None:
     assert "half a character" in failed.message
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 def test_to_tell_who_reads_peers_takes_no_time() -> None:
     for text in ("{{ " * 500_000, "{{ (" + " " * 1_000_000, "{{ ds `data` " * 100_000, "((((" * 300_000):
         reads_peers(File(path="/x", template=text))

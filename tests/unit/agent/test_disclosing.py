@@ -6,10 +6,10 @@ import hashlib
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from nodemanager.agent.declared.desired_state import DesiredState
@@ -212,7 +212,9 @@ def test_nor_are_they_as_the_reason_of_something_else(tree: Tree) -> None:
 def test_where_a_private_link_points_to_is_not_told(tree: Tree) -> None:
     def link(path: str) -> str:
         fact = FileFact(Kind.SYMLINK, target="/secret/target")
-        return tell(tree, replace(write(path), before=fact, reason="is a link to /secret/target")).reason
+        return tell(
+            tree, msgspec.structs.replace(write(path), before=fact, reason="is a link to /secret/target")
+        ).reason
 
     assert link("/etc/link") == "is a link to /secret/target"
     assert link("/root/link") == "is a link to (not shown)"
@@ -278,7 +280,7 @@ def test_no_diff_takes_long(tree: Tree, old: str, new: str) -> None:
     put(tree, "/etc/hosts", text=old)
     content = Content(new, hashlib.sha256(new.encode()).hexdigest())
     began = time.process_time()
-    said = tell(tree, replace(write("/etc/hosts"), content=content), plain("/etc/hosts", new))
+    said = tell(tree, msgspec.structs.replace(write("/etc/hosts"), content=content), plain("/etc/hosts", new))
     assert time.process_time() - began < 2
     if new.count("\n") > MAX_LINES:
         assert said.details.startswith("(200000 lines become 100000: 200000 bytes, SHA-256 ")

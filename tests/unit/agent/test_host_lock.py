@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from nodemanager.agent.declared.desired_state import DesiredState
+from nodemanager.agent.parts import Agent
 from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.host_state import HostState
 from nodemanager.agent.report.host_inspector import HostInspector
 from nodemanager.agent.report.node_object import NodeObject
-from nodemanager.agent.service import Agent
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.host.base import HostError
 from nodemanager.host.files.bucket import Bucket

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from msgspec import to_builtins
 
+from nodemanager.agent.declared import known_sets
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.desired_state import DesiredState, DesiredStateCache
@@ -37,8 +38,10 @@ from nodemanager.kube.core import Secret
 from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan import merge
 from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.tasks import previewed
 from support.agent_process import owned
 from support.memory_host import Host
+from support.owning_host import OwningHost, plain_set, pruning_set
 from support.rendering import Inline
 from support.root_tree import literal_contents
 
@@ -72,7 +75,8 @@ async def ask(
 
     unused = cast("Any", None)
     proposals = Proposals(host.converger, unused, unused, alone, nothing, observe_only)
-    return await proposals.compared(Wanted(state_of(proposed)), state_of(now))
+    told = [known_sets.told([one], [one], ObjectMeta(uid="node")) for one in (proposed, now)]
+    return await proposals.compared(*map(Wanted, map(state_of, (proposed, now)), told))
 
 
 async def test_a_service_would_be_restarted_and_no_program_runs(tmp_path: Path) -> None:
@@ -112,6 +116,30 @@ async def test_to_repair_what_was_only_observed_is_a_change(tmp_path: Path) -> N
     ]  # fmt: skip
     assert (await ask(host, now, now, watch)).changes == []
     assert (await ask(host, now, proposed, watch)).changes == [], "what is left alone then is no change"
+
+
+async def test_what_would_be_taken_back_is_told_and_what_is_only_let_go_too(tmp_path: Path) -> None:
+    host = OwningHost(tmp_path)
+    new, old, left = (str(host.path(name)) for name in ("new", "old", "left"))
+    host.path("old").write_text("theirs\n")
+    files = [owned(path, content="ours\n") for path in (new, old)]
+    now = pruning_set(files=files)
+    await host.has(now)
+    said = await ask(host, pruning_set(), now)
+    assert {one.resource: (one.verb, one.reason, one.details) for one in said.changes} == {
+        f"file:{new}": ("remove", previewed.PUT_BACK, ""), f"file:{old}": ("write", previewed.PUT_BACK, ""),
+    }  # fmt: skip
+    assert "theirs" not in repr(said)
+    kept = plain_set(files=[*files, owned(left, content="ours\n")])
+    await host.has(kept)
+    said = await ask(host, plain_set(), kept)
+    assert {one.verb for one in said.changes} == {"release"}
+    less = plain_set(files=files)
+    await host.has(less)
+    said = await ask(host, pruning_set(files=files), less)
+    assert [(one.resource, one.verb) for one in said.changes] == [(f"file:{left}", "remove")], (
+        "what was left behind earlier goes, too"
+    )
 
 
 async def test_another_way_to_be_in_the_way_is_a_change_and_another_set_is_none(tmp_path: Path) -> None:
@@ -197,6 +225,15 @@ async def test_a_pass_meanwhile_changes_neither_side(tmp_path: Path) -> None:
     said = await api.answer(Host(tmp_path))
     assert states.last is None, "it changed"
     assert [one.resource for one in said.changes] == [f"file:{tmp_path}/f"]
+
+
+async def test_a_proposal_takes_back_what_the_set_of_its_name_has_left(tmp_path: Path) -> None:
+    host, path = OwningHost(tmp_path), str(tmp_path / "f")
+    now = plain_set(nodeSelector={}, files=[owned(path, content="1")])
+    await host.has(now)
+    proposed = pruning_set(nodeSelector={}, packages=[{"name": "nginx"}])
+    said = await Api({}, await declared_now(now), [proposed]).answer(host)
+    assert (f"file:{path}", "remove") in [(one.resource, one.verb) for one in said.changes]
 
 
 async def test_all_that_is_read_has_one_patience(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from nodemanager.agent.report.reporting import Reporter
@@ -54,7 +54,7 @@ class Told:
 )  # fmt: skip
 def test_what_was_done_and_for_whom(step: Step, said: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    Told().passed(result(replace(step, sources=("a", "b"), reason="why"), Outcome.CHANGED))
+    Told().passed(result(msgspec.structs.replace(step, sources=("a", "b"), reason="why"), Outcome.CHANGED))
     assert f"service:nginx {said} for ConfigSets a, b (why)" in caplog.text
 
 

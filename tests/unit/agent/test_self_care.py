@@ -15,7 +15,7 @@ from nodemanager.agent.link.api_reachability import ApiReachability, SecretLimit
 from nodemanager.agent.report.local_status import Board
 from nodemanager.agent.report.status import Pass, of_pass
 from nodemanager.agent.report.status_sources import LastPass, of_drifts, of_process, of_reachability, stamp
-from nodemanager.agent.self_care import ServiceReporter
+from nodemanager.agent.self_care import ServiceReporter, Settler
 from nodemanager.api.common.managednode import Drift, DriftRecord, ManagedNodeStatus
 from nodemanager.host.results import Outcome, Result
 from nodemanager.host.state.vault import Vault
@@ -242,3 +242,20 @@ def test_a_clock_that_is_set_moves_no_drift(jump: float, tmp_path: Path) -> None
     found = Board(of_drifts(again, clocks)).snapshot().drift.recent
     assert [one.time for one in found] == [one.time for one in again.newest(MAX_RECENT)]
     again.close()
+
+
+async def test_memory_is_given_back_once_and_then_now_and_then() -> None:
+    loop, times = asyncio.get_running_loop(), []
+    began, thrice = loop.time(), asyncio.Event()
+
+    def settle() -> None:
+        times.append(loop.time() - began)
+        if len(times) == 3:
+            thrice.set()
+
+    task = asyncio.ensure_future(Settler(settle, (0.01, 0.03)).run())
+    async with asyncio.timeout(50):
+        await thrice.wait()
+    await end([task])
+    assert times[0] >= 0.01
+    assert times[2] >= 0.01 + 2 * 0.03

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from nodemanager.agent.parts import Agent
 from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.progress import GRACE, QUIET_SECONDS
 from nodemanager.agent.report import status
-from nodemanager.agent.service import Agent
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.host.results import Result
 from nodemanager.runtime.probes import ProbeServer

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodemanager.agent.report import status
-from nodemanager.agent.report.status import Collection, HostInventory, Pass
+from nodemanager.agent.report.host_inventory import HostInventory
+from nodemanager.agent.report.status import Collection, Pass
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.choosing import Wait
 from nodemanager.api.common.managednode import Drift, Heartbeat, ManagedNodeStatus, OperatingSystem

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from nodemanager.agent.declared.desired_state import DesiredState
 from nodemanager.agent.report import status
 from nodemanager.agent.report.status import Collection, Pass
 from nodemanager.agent.report.status_writer import CONFLICTS
@@ -26,6 +27,7 @@ from nodemanager.host.results import Outcome, Result
 from nodemanager.kube import conditions, errors, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.patching import merge_patch
+from nodemanager.plan.desired import Desired
 from nodemanager.plan.resources import file_id
 from nodemanager.runtime import controller, tasks
 from support import examples, virtual_time
@@ -315,6 +317,24 @@ async def test_what_happens_while_a_status_is_written_is_told_by_the_next(world:
     await world.host.writer.answer()
     assert sorted(world.api.status.file_backups) == ["/backup1", "/backup2"]
     assert not world.host.host_state.results
+
+
+async def test_a_drift_that_is_left_alone_is_neither_lost_nor_told_twice_by_a_kill(tmp_path: Path) -> None:
+    """Also within the second in which the log of drifts does not write by itself."""
+    file = file_id("/etc/watched")
+    wanted = DesiredState(Desired(), {}, {file: "declared"})
+    fine = Result(file, (), Outcome.UNCHANGED)
+    left = Result(file, (), Outcome.OBSERVED, "content differs", repairs=True, mark="other")
+    logged = []
+    for found in (fine, left, left):
+        host = ReportingHost(tmp_path, NodeApi())
+        logged.append([one.outcome for one in host.log.newest(9)])
+        host.host_state.begin(wanted)
+        host.host_state.passed([found])
+        await host.writer.answer()
+        await host.close()  # nothing more is written: it is killed as soon as its status is there
+    assert logged == [[], [], ["observed"]]
+    assert [one.outcome for one in host.log.newest(9)] == ["observed"]
 
 
 async def test_a_pass_that_ends_waits_for_a_status_that_is_being_written(world: World) -> None:

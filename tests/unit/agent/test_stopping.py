@@ -104,7 +104,7 @@ async def test_a_program_goes_on_to_its_end_and_is_not_run_again(host: Host) -> 
     os.mkfifo(go_on)
     declared = host.declared(f"touch {began}; cat {go_on}; echo ran >> {ran}")
     converging = asyncio.create_task(host.converge(declared))
-    await until(began.exists, 20)
+    await until(began.exists, 90)
     converging.cancel()
     await asyncio.to_thread(go_on.write_text, "now")
     with pytest.raises(asyncio.CancelledError):
@@ -135,7 +135,7 @@ async def test_a_program_that_talks_outlives_an_agent_that_is_killed(host: Host)
         sys.executable, "-c", PROCESS, str(host.folder), command, env={**os.environ, "PYTHONPATH": path}
     )
     try:
-        await until(began.exists, 20)
+        await until(began.exists, 90)
     finally:
         agent.kill()
         await agent.wait()

@@ -191,6 +191,22 @@ async def test_what_is_not_broken_off_is_written_down_though_the_agent_stops(
     tree.close()
 
 
+@pytest.mark.parametrize("phase", [StepPhase.PENDING, StepPhase.RUNNING, StepPhase.UNDOING])
+async def test_a_step_of_a_newer_agent_fails_and_ends_nothing_else(tmp_path: Path, phase: StepPhase) -> None:
+    """A newer agent took the task, and was taken back itself; its kind of step is gone when it is read."""
+    tree = Tree(str(tmp_path))
+    quick = Counted(Host(tmp_path, 0))
+    engine = TaskEngine(LedgerFolder(tree), {"execution": quick}, "boot", lambda: NOW, lambda _: None)
+    known = StepRecord(phase=phase, attempts=1, inverse=b"x")
+    entry = task(TaskStep(name="new"), step("b"))
+    record = msgspec.structs.replace(entry.record, undoing=phase is StepPhase.UNDOING).with_step(0, known)
+    ended = await engine.run(msgspec.structs.replace(entry, record=record))
+    wanted = TaskPhase.HALTED if phase is StepPhase.UNDOING else TaskPhase.FAILED
+    assert (ended.record.phase, quick.host.effects) == (wanted, [])
+    assert "this one does not know the kind of the step; upgrade it" in ended.record.steps[0].message
+    tree.close()
+
+
 async def secrets(wanted: Sequence[SecretVariable], _seconds: float) -> dict[str, str]:
     return dict.fromkeys((one.name for one in wanted), "1234")
 

@@ -16,9 +16,9 @@ from support import template_scripts
 TEMPLATES = {one["metadata"]["name"]: one for one in shipped_templates.templates("ns")}
 VERSIONS = Path(__file__).resolve().parents[2] / "cases" / "operation_template_versions.yaml"
 EXPECTED = [
-    "certificate-renewal", "fstrim", "image-cleanup", "journal-cleanup", "k3s-upgrade", "kairos-upgrade",
-    "kernel-cleanup", "kubeadm-upgrade", "package-upgrade", "reboot", "reboot-if-needed", "security-updates",
-    "smart-check", "sshd-hardening", "sysctl-hardening", "time-sync",
+    "agent-upgrade", "certificate-renewal", "fstrim", "image-cleanup", "journal-cleanup", "k3s-upgrade",
+    "kairos-upgrade", "kernel-cleanup", "kubeadm-upgrade", "package-upgrade", "reboot", "reboot-if-needed",
+    "security-updates", "smart-check", "sshd-hardening", "sysctl-hardening", "time-sync",
 ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from nodemanager.api import crds
+from nodemanager.api.audit import actors
 from nodemanager.api.maintenance import shipped_templates
 from nodemanager.kube import manifests
 from support import cli
@@ -21,18 +22,23 @@ ESTABLISHED = {"type": "Established", "status": "True"}
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+WHOSE = ("hosts", "tasks", "revisions", "previews", "operator", "approvals", "audit", "stamps")
 POLICY_NAMES = [
     f"nodemanager-{whose}.validatingadmission{kind}.admissionregistration.k8s.io"
-    for whose in ("hosts", "tasks", "revisions", "previews", "operator", "approvals")
+    for whose in WHOSE
+    for kind in ("policies", "policybindings")
+] + [
+    f"nodemanager-stamping.mutatingadmission{kind}.admissionregistration.k8s.io"
     for kind in ("policies", "policybindings")
 ]
 STORED = [
     *NAMES,
     *(
         f"validatingadmission{kind}/nodemanager-{whose}"
-        for whose in ("hosts", "tasks", "revisions", "previews", "operator", "approvals")
+        for whose in WHOSE
         for kind in ("policies", "policybindings")
     ),
+    *(f"mutatingadmission{kind}/nodemanager-stamping" for kind in ("policies", "policybindings")),
 ]
 
 
@@ -46,6 +52,10 @@ class FakeCrds:
         self.conditions = conditions
         self.objects = 3
         self.has_policies = True
+        self.has_mutating_policies = True
+        self.learning = 0
+        """How often the server refuses to stamp: it does not know the schemas yet."""
+        self.stamps = True
         self.hides_bindings = False
         self._terminating = terminating
 
@@ -53,6 +63,12 @@ class FakeCrds:
         path = exchange.target.partition("?")[0]
         if path.startswith(POLICIES) and not self.has_policies:
             await exchange.refuse(404, "NotFound")
+            return
+        if path.startswith(f"{POLICIES}mutating") and not self.has_mutating_policies:
+            await exchange.refuse(404, "NotFound")
+            return
+        if exchange.method == "POST":
+            await self._stamp(exchange)
             return
         if path == BINDINGS:
             if self.hides_bindings:
@@ -73,6 +89,16 @@ class FakeCrds:
             await exchange.refuse(404, "NotFound")
         else:
             await exchange.json(self._aged(name))
+
+    async def _stamp(self, exchange: Exchange) -> None:
+        """Answer the question what would become of a new object."""
+        assert exchange.query["dryRun"] == "All"
+        self.learning -= 1
+        if self.learning >= 0:
+            await exchange.refuse(503, "ServiceUnavailable")
+            return
+        notes = {actors.REQUESTED_BY: "{}"} if self.stamps else {}
+        await exchange.json({"metadata": {"name": "probe", "annotations": notes}})
 
     def _aged(self, name: str) -> dict[str, Any]:
         crd = self.stored[name]
@@ -177,11 +203,38 @@ async def test_a_cluster_without_policies_gets_our_kinds_and_we_are_told(tmp_pat
     ran = await run(server, tmp_path, "--install")
     assert (ran.code, ran.stdout.splitlines()) == (0, lines("created")[: len(NAMES)])
     assert "warning: this cluster has no validatingadmissionpolicies" in ran.stderr
+    assert "warning: this cluster has no mutatingadmissionpolicies" in ran.stderr
     gone = await run(server, tmp_path, "--uninstall", "--yes")
     assert gone.stdout.splitlines() == [
         *removed("deleted")[: len(NAMES)],
         *removed("not found")[len(NAMES) :],
     ]
+
+
+async def test_a_cluster_without_mutating_policies_gets_all_else_and_we_are_told(tmp_path: Path) -> None:
+    server = FakeCrds([ESTABLISHED])
+    server.has_mutating_policies = False
+    ran = await run(server, tmp_path, "--install")
+    assert (ran.code, ran.stdout.splitlines()) == (0, lines("created")[:-2])
+    assert ran.stderr == (
+        "warning: this cluster has no mutatingadmissionpolicies (Kubernetes 1.36 has): nobody writes down who"
+        " asks for something, but for field managers\n"
+    )
+
+
+async def test_a_server_that_learns_to_stamp_is_waited_for(tmp_path: Path) -> None:
+    server = FakeCrds([ESTABLISHED])
+    server.learning = 2
+    ran = await run(server, tmp_path, "--install")
+    assert (ran.code, ran.stderr, server.learning) == (0, "", -1)
+
+
+async def test_a_server_that_never_stamps_is_told_of(tmp_path: Path) -> None:
+    server = FakeCrds([ESTABLISHED])
+    server.stamps = False
+    ran = await run(server, tmp_path, "--install", "--timeout", "700ms")
+    assert (ran.code, ran.stdout.splitlines()) == (0, lines("created"))
+    assert "warning: the server does not write down yet who asks for something, after 0.7 s" in ran.stderr
 
 
 async def test_refused_names_are_an_error_at_once(tmp_path: Path) -> None:
@@ -214,8 +267,10 @@ async def test_uninstalled_again_and_again(tmp_path: Path) -> None:
     first = await run(server, tmp_path, "--uninstall", "--yes")
     assert first.stdout.splitlines() == removed("deleted")
     counted = (
-        "3 ManagedNodes, 3 ConfigSets, 3 ConfigSetRevisions, 3 ConfigSetPreviews, 3 NodeMaintenances,"
-        " 3 MaintenanceWindows, 3 NodeSeries, 3 NodeOperationTemplates, 3 MaintenanceApprovals, 3 NodeTasks"
+        "3 ManagedNodes, 3 ConfigSets, 3 ConfigSetRevisions, 3 ConfigSetPreviews, 3 RolloutPolicies,"
+        " 3 NodeMaintenances, 3 MaintenanceWindows, 3 NodeSeries, 3 NodeOperationTemplates,"
+        " 3 MaintenanceApprovals, 3 NodeTasks, 3 EdgeClusters, 3 EdgeProfiles,"
+        " 3 AuditCheckpoints, 3 AuditSegments"
     )
     assert f"with them {counted}, from" in first.stderr
     again = await run(server, tmp_path, "--uninstall", "--yes")

@@ -129,6 +129,13 @@ def test_everything_that_may_be_wrong_is_said() -> None:
         assert line.replace("1m", "60s") in text.replace("1m", "60s"), text
 
 
+def test_before_the_first_pass_nothing_is_said_to_fail() -> None:
+    lines = shown(made(conditions=[], passes=Passes(running_since=at(seconds=3))))
+    place = lines.index("State:        not known yet")
+    assert lines[place + 1].strip() == "no pass is over yet"
+    assert "not known yet: no pass is over yet" in made(conditions=[]).line()
+
+
 def test_the_task_under_way_and_those_of_the_last_days_are_shown() -> None:
     running = TaskState(
         name="web1-4f", owner="nodemaintenance/monday", phase="Running", step="reboot", place=2, steps=3,

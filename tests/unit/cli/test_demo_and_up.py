@@ -19,7 +19,7 @@ import nodemanager
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.nodetask import NODE_TASKS
 from nodemanager.cli.commands import demo
-from nodemanager.cli.commands import operator as cmd_operator
+from nodemanager.cli.settings import operator_account
 from nodemanager.kube import errors
 from nodemanager.server.embedded import EmbeddedServer
 from support import cli, whole_server
@@ -170,7 +170,7 @@ async def test_the_operator_of_up_is_one_to_the_policies(tmp_path: Path) -> None
         async with connected(config) as admin:
             with pytest.raises(errors.Forbidden, match=r"under the account nodemanager-operator$"):
                 await admin.create(NODE_TASKS, made, "default")
-        async with connected(cmd_operator._as_itself(config, "default")) as operator:
+        async with connected(operator_account.as_itself(config, "default")) as operator:
             await operator.create(NODE_TASKS, made, "default")
 
 

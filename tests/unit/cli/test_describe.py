@@ -62,6 +62,9 @@ status:
        message: content differs, by: "vim[4711], uid 0"}
     - {sequence: 5, time: "2026-01-02T03:03:35Z", resource: "file:/etc/issue", outcome: observed,
        message: "content differs\\n--- declared\\n+++ found\\n-one\\n+mi\\x1bne"}
+  leftDrifts:
+    asks: [{configset: web, since: "2026-01-02T03:03:35Z", resources: 2}]
+    escalated: [{configset: base, since: "2026-01-02T03:03:35Z", resources: 1}]
   conditions:
   - {type: Ready, status: "False", reason: ApplyFailed, message: "file:/etc/x:\\n no space",
      observedGeneration: 2, lastTransitionTime: "2026-01-02T02:54:05Z"}
@@ -98,6 +101,8 @@ Upgrade:        schedule 30 3 * * 0, group web
 Drift:          4 foreign changes undone
                 last file:/etc/motd, 2026-01-02T03:03:05Z (60s ago)
                 1 change seen and left alone
+                waits: 1 resource of ConfigSet base for a person since 2026-01-02T03:03:35Z (30s ago)
+                waits: 2 resources of ConfigSet web for its turn since 2026-01-02T03:03:35Z (30s ago)
 Conditions:
   TYPE    STATUS             REASON        SINCE   MESSAGE
   Ready   False (outdated)   ApplyFailed   10m     file:/etc/x: no space
@@ -405,8 +410,7 @@ def test_a_name_is_needed() -> None:
 
 
 def test_a_task_is_described_with_what_became_of_each_step() -> None:
-    ((path,),) = (parameter.values for parameter in cases.manifests("made_by_operator"))
-    assert isinstance(path, Path)
+    path = cases.MANIFESTS / "made_by_operator/task.yaml"
     (obj,) = manifests.load_all(path.read_text(encoding="utf-8"), path.name)
     fresh = describe_nodetask.render(msgspec.convert(obj, NodeTask), [], NOW)
     assert "Phase:          not taken yet" in fresh
@@ -437,7 +441,7 @@ def test_a_revision_and_a_set_in_stages_say_how_far_it_is() -> None:
         "changedBy": {"manager": "kubectl", "time": "2026-01-02T03:00:05Z"}, "change": "https://git.test/\x1b1",
     }  # fmt: skip
     text = describe_configsetrevision.render(msgspec.convert({"spec": spec}, ConfigSetRevision), [], NOW)
-    assert "Changed by:     kubectl at 2026-01-02T03:00:05Z" in text
+    assert "Changed by:     kubectl (fieldManager) at 2026-01-02T03:00:05Z" in text
     assert "Declares:       files (nodemanager rollout history web --revision 3)" in text
     assert all(line.isprintable() for line in text.splitlines())
     raw = {

@@ -23,6 +23,7 @@ STATUS = {
     "hosts": {"total": 10, "running": 1, "succeeded": 3, "failed": 1, "text": "3/10"},
     "operations": [{"name": "up", "nextRun": "2026-11-23T06:00:00Z", "skipped": 4}],
     "plan": {"hash": "ab" * 32, "hosts": 10},
+    "escalated": {"hosts": 7, "first": ["web1", "web2"]},
     "waiting": [
         {
             "reason": "BudgetSpent",
@@ -49,6 +50,7 @@ def test_a_maintenance_under_way_says_how_far_it_is_and_why_hosts_wait() -> None
         "Running", "MaintenanceWindow office", "all hosts of the namespace",
         "at most 1 unavailable, 2 in work", "3/10 done, 1 in work, 1 failed", "template package-upgrade",
         "cron 0 6 * * 1", "2026-11-23T06:00:00Z", "BudgetSpent", "30m", "Failed", "nothing is begun",
+        "drift on 7 hosts: web1, web2 and 5 more",
     ):  # fmt: skip
         assert said in text, said
     assert "\nReally" not in text, "what others wrote stays on its line"

@@ -41,7 +41,7 @@ def at_a_terminal(argv: list[str], answer: str = "") -> tuple[int, str]:
             break
         shown += more
     os.close(ours)
-    return process.wait(30), " ".join(shown.decode().split())
+    return process.wait(90), " ".join(shown.decode().split())
 
 
 @needs_root

@@ -230,7 +230,7 @@ def on_a_terminal(*argv: str, **environ: str) -> tuple[int, bytes]:
                 seen += chunk
         except OSError:  # the other side is gone
             pass
-        code = process.wait(30)
+        code = process.wait(90)
     os.close(near)
     return code, seen
 
@@ -350,6 +350,10 @@ def test_no_set_for_this_host_is_told(place: Place) -> None:
             "unknown field spec.files[0].contents; did you mean content?",
         ),
         ([manifest(file=[])], "unknown field spec.file; did you mean files?"),
+        (
+            [manifest(file=[], files=[{"path": "/a", "mode": "644"}])],
+            "did you mean files?; spec.files[0].mode: Invalid value",  # all at once, not one after the other
+        ),
         ([manifest(zzz=[])], "unknown field spec.zzz; see kubectl explain, or docs/reference"),
         ([manifest(files=[{"path": "/x", "mode": 644}])], "spec.files[0].mode: Invalid value"),
         ([manifest(files=[{"path": "/x", "mode": 644}])], "; what is to be a text needs quotes in YAML"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from nodemanager.cli.commands import install_service
+from nodemanager.host.init import executable
 from support import cli
 
 PROGRAM = ("--exec", "/usr/local/bin/nodemanager")
@@ -45,6 +46,21 @@ def test_files_for_a_system_that_cannot_run_here_are_written(tmp_path: Path) -> 
     assert os.access(script, os.X_OK)
     variables = (tmp_path / "usr/local/etc/nodemanager/environment").read_text()
     assert variables.endswith('\nNODEMANAGER_NAMESPACE="infra"\n')
+
+
+def test_a_program_that_was_found_on_the_path_is_the_one_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A static program is told the name that was typed, and not where a shell found it."""
+    program = tmp_path / "bin/nodemanager"
+    program.parent.mkdir()
+    program.touch(0o755)
+    monkeypatch.setenv("PATH", f"/nothing:{program.parent}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["nodemanager", "install-service"])
+    assert executable.own_path() == str(program)
+    monkeypatch.setattr("sys.argv", ["bin/../bin/nodemanager", "install-service"])
+    assert executable.own_path() == str(program)
 
 
 def test_a_program_in_the_wrong_place_is_refused_with_what_to_do() -> None:

@@ -68,7 +68,7 @@ def test_the_list_of_heavy_modules_can_be_noticed() -> None:
 
 
 NOT_FOR_AN_AGENT = (
-    "yaml", "jinja2", "gotpl", "html", "lzma", "shutil", "tempfile", "zoneinfo",
+    "yaml", "jinja2", "gotpl", "html", "email", "lzma", "shutil", "tempfile", "zoneinfo",
     "nodemanager.kube.cel.parser", "nodemanager.kube.schemas", "nodemanager.kube.patching",
     "nodemanager.kube.admission", "nodemanager.client.auth.exec_plugin",
     "nodemanager.server", "nodemanager.store",
@@ -76,12 +76,21 @@ NOT_FOR_AN_AGENT = (
 """Mebibytes that it holds for its life once they are imported; some come with a template or a plugin."""
 
 
-def test_an_agent_holds_nothing_that_it_may_never_need() -> None:
-    """Importing is most of what an agent takes: who adds to it should know."""
-    code = "import sys, nodemanager.cli.commands.agent; print('\\n'.join(sys.modules))"
+NOT_WITHOUT_AN_API = (
+    "h11", "email", "jinja2", "gotpl", "nodemanager.client", "nodemanager.runtime",
+    "nodemanager.agent.upgrades", "nodemanager.agent.tasks",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "unwanted"), [("agent", NOT_FOR_AN_AGENT), ("apply", NOT_WITHOUT_AN_API)]
+)
+def test_nothing_is_loaded_that_may_never_be_needed(command: str, unwanted: tuple[str, ...]) -> None:
+    """Importing is most of what an agent takes, and half of what apply does: who adds to it should know."""
+    code = f"import sys, nodemanager.cli.commands.{command}; print('\\n'.join(sys.modules))"
     argv = [sys.executable, "-c", code]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=True, env=cli.environment())
-    assert set(NOT_FOR_AN_AGENT) & set(done.stdout.split()) == set()
+    assert set(unwanted) & set(done.stdout.split()) == set()
 
 
 def cpu_seconds(*argv: str) -> float:
@@ -206,6 +215,16 @@ def test_wrong_usage_is_2_and_points_to_the_help() -> None:
         "error: not like this",
     ]  # fmt: skip
     assert cli.run("fail", "usage", "--no-such-option").code == 2
+
+
+@pytest.mark.parametrize("group", [["maintenance"], ["rollout"], ["audit"], ["audit", "host"]])
+def test_a_group_without_a_command_shows_its_help_in_whole_sentences(group: list[str]) -> None:
+    ran = cli.run(*group)
+    assert (ran.code, ran.stdout) == (2, "")
+    assert ran.stderr == cli.run(*group, "--help").stdout
+    listed = ran.stderr.partition("Commands:\n")[2].partition("\n\n")[0]
+    assert len(listed.splitlines()) > 1
+    assert "..." not in listed
 
 
 @pytest.mark.usefixtures("fail")

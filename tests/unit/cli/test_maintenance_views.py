@@ -130,7 +130,8 @@ def test_every_reason_says_what_to_do_with_the_names_that_are_meant(reason: Reas
     assert not re.search(r"\b(NAME|HOST|TASK)\b", said), said
     for command in re.findall("`nodemanager ([^`]+)`", said):
         assert re.match(
-            r"(maintenance (resume|approve|retry|plan|abort) monday|unhold web1|describe )", command
+            r"(maintenance (resume|approve|retry|plan|abort) monday|unhold web1|describe |audit verify$)",
+            command,
         ), command
 
 

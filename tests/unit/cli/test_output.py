@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import io
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
+from nodemanager.api import kinds
+from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.cli.views import output
+from nodemanager.kube.objects import Resource
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 MINUTE, HOUR, DAY = 60, 3600, 86400
@@ -183,3 +188,15 @@ def test_report() -> None:
         "  ... and 1 more (all of them: nodemanager get -o yaml)",
         "Units:  <none>",
     ]
+
+
+@pytest.mark.parametrize("kind", [MANAGED_NODES, CONFIG_SETS], ids=["mn", "cs"])
+def test_lists_of_hosts_and_sets_fit_80_columns(kind: Resource[Any]) -> None:
+    """With a name of 16 letters, and all that can be said at once."""
+    (entry,) = [one for one in kinds.KINDS if one.resource is kind]
+    longest = {"OS": "debian", "Agent": "0.10.0", "Ready": "Unknown", "Drift": "False"}
+    longest |= {"Held": "<none>"} if kind is MANAGED_NODES else {}
+    titles = [column.name for column in entry.columns if not column.priority]
+    row = ["web-berlin-01.lan"[:16], *(longest.get(title, "364d") for title in titles)]
+    lines = output.TableWriter(["NAME", *map(str.upper, titles)]).lines([row])
+    assert max(map(len, lines)) <= 80, lines

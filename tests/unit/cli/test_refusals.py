@@ -23,6 +23,12 @@ async def unknown_kind(exchange: Exchange) -> None:
     await exchange.answer(404, b"404 page not found\n")
 
 
+async def no_such_object(exchange: Exchange) -> None:
+    details = {"name": "nope", "kind": "managednodes"}
+    status = {"code": 404, "reason": "NotFound", "message": "nope not found", "details": details}
+    await exchange.json(status, 404)
+
+
 async def unauthorized(exchange: Exchange) -> None:
     await exchange.refuse(401, "Unauthorized", "Unauthorized")
 
@@ -112,16 +118,18 @@ def test_a_credential_that_is_refused_may_be_that_of_another_host(account: str, 
     assert bool(hint) is bool(said)
 
 
-def test_bootstrap_on_a_host_where_the_api_is_not(tmp_path: Path) -> None:
+def test_bootstrap_on_a_host_where_the_api_is_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """As with a kubeconfig of the machine that the API runs on."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         cluster = {"server": f"http://127.0.0.1:{taken.getsockname()[1]}"}
-        given = kubeconfigs.write(tmp_path / "given", kubeconfigs.build(cluster=cluster))
+        given = kubeconfigs.write(tmp_path / "given", kubeconfigs.build(cluster=cluster, user={"token": "t"}))
         argv = ["--kubeconfig", str(tmp_path / "own"), "--hostname", "web1"]
+        Path(given).chmod(0o644)
         ran = cli.run("bootstrap", "--bootstrap-kubeconfig", given, *argv)
     assert ran.code == 1
     assert "127.0.0.1 is this host itself" in ran.stderr
+    assert caplog.text.count("that others can read") == 1
     assert "Connection refused" in ran.stderr
 
 
@@ -132,3 +140,11 @@ def test_a_token_for_a_folder_that_is_not_there(tmp_path: Path) -> None:
     assert ran.code == 1
     assert ran.stderr == f"error: cannot write {out}: there is no folder {out.parent}\n"
     assert not out.parent.exists()
+
+
+@pytest.mark.parametrize("flags", [(), ("--take-back",)])
+async def test_orphans_of_a_host_that_is_not_there(flags: tuple[str, ...], tmp_path: Path) -> None:
+    async with serve(no_such_object) as server:
+        ran = await cli.run_against(server, tmp_path, "orphans", "nope", *flags)
+    assert ran.code == 1
+    assert "nope: there is no such host in namespace nodemanager; see nodemanager get mn -A" in ran.stderr

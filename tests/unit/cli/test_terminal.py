@@ -13,7 +13,7 @@ import yaml
 from nodemanager.agent.report.local_status import Owed, SetState, Snapshot
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.cli.commands import apply
+from nodemanager.cli.applying import converging
 from nodemanager.cli.views import describe_configset, describe_node, forms, output, plan_view, status_view
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.results import Outcome, Result
@@ -96,7 +96,7 @@ def test_documents_for_programs_are_safe_to_look_at_and_say_the_same(form: str) 
 def test_what_was_done_and_what_would_be() -> None:
     one = resources.file_id(f"/{EVIL}")
     results = [Result(one, (), Outcome.FAILED, EVIL)]
-    assert steered("\n".join(apply.report(results, output.PLAIN))) == []
+    assert steered("\n".join(converging.report(results, output.PLAIN))) == []
     link = steps.MakeLink(
         id=one, sources=(EVIL,), reason=EVIL, path=f"/{EVIL}", target=EVIL, before=FileFact(), uid=0, gid=0
     )

@@ -454,7 +454,7 @@ async def test_close_does_not_wait_for_a_peer_that_is_gone(monkeypatch: pytest.M
         client = Client(HttpTransport(ClientConfig(server.url, ca=ca.cert_pem.bytes())))
         call = asyncio.create_task(client.get(LEASES, "a", "test"))
         await until(lambda: bool(server.requests))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             await client.close()
         with pytest.raises(errors.TransportError):
             await call
@@ -463,4 +463,10 @@ async def test_close_does_not_wait_for_a_peer_that_is_gone(monkeypatch: pytest.M
 @pytest.mark.parametrize("server", ["", "10.0.0.1:6443", "ftp://x", "https://"])
 def test_a_server_that_is_no_url_is_refused(server: str) -> None:
     with pytest.raises(errors.ConfigError, match="expected a URL such as https://host:6443"):
+        HttpTransport(ClientConfig(server))
+
+
+@pytest.mark.parametrize("server", ["https://[::1", "https://a:b", "https://a:99999", "http://1:2:3"])
+def test_a_server_whose_port_or_address_is_none_is_refused_in_the_same_way(server: str) -> None:
+    with pytest.raises(errors.ConfigError, match="cannot use server"):
         HttpTransport(ClientConfig(server))

@@ -60,7 +60,7 @@ async def test_a_get_ends_in_an_error_of_ours(raw: bytes) -> None:
 
     async with serve(handler) as server, connected(ClientConfig(server.url)) as client:
         with pytest.raises(errors.KubeError):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(90):
                 await client.get(LEASES, "a", "test")
         assert len(server.requests) <= 2
 
@@ -104,7 +104,7 @@ async def test_a_cache_lives_on(raw: bytes) -> None:
         cache = Cache(client, LEASES, HERE, options=options)
         cache._delay = lambda *_: 0.01  # type: ignore[method-assign]  # Retry-After is tested elsewhere
         running = asyncio.create_task(cache.run())
-        await until(lambda: cache.has_synced or running.done(), 20)
+        await until(lambda: cache.has_synced or running.done(), 90)
         assert not running.done(), running.exception()
         assert [lease.metadata.name for lease in cache.values()] == ["a"]
         running.cancel()

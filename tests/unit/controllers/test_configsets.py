@@ -22,7 +22,7 @@ from nodemanager.controllers.registration import Caches
 from nodemanager.kube import conditions
 from nodemanager.kube.objects import ObjectKey, ObjectMeta
 from nodemanager.runtime.cache import Cache, Change
-from nodemanager.runtime.controller import Retry
+from nodemanager.runtime.controller import ReconcileResult, Retry
 from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.queue import WorkQueue
 from support import virtual_time
@@ -330,6 +330,44 @@ async def test_a_set_that_was_deleted_meanwhile_is_no_error_and_one_that_changed
     with pytest.raises(Retry):
         await rolled.rollup.reconcile(BASE)
     assert len(rolled.wire.bodies) == 2
+    rolled.queue.shut_down()
+
+
+@virtual_time.test
+async def test_counts_are_written_every_two_seconds_and_what_somebody_waits_for_at_once() -> None:
+    """In a rollout some hosts report all the time, and each write is read by all agents."""
+    rolled = Rolled()
+    rolled.wire.answer = Answer(
+        200, b'{"metadata": {"name": "base", "namespace": "ns", "resourceVersion": "2"}}'
+    )
+
+    async def count(*nodes: ManagedNode) -> ReconcileResult | None:
+        for one in nodes:
+            rolled.nodes._put(ObjectKey("ns", one.metadata.name), one)
+        before, found = len(rolled.wire.bodies), await rolled.rollup.reconcile(BASE)
+        if len(rolled.wire.bodies) > before:
+            current = rolled.sets.get(BASE)
+            assert current is not None
+            judged = await Validity(Inline()).condition(current)
+            status = rollup.summarise(current, rolled.nodes.values(), NOW, judged)
+            rolled.sets._put(BASE, ConfigSet(metadata=current.metadata, status=status))
+        return found
+
+    def applied() -> list[int]:
+        return [body["status"]["nodes"].get("applied", 0) for body in rolled.wire.bodies]
+
+    rolled.sets._put(BASE, config_set())
+    assert await count(node("w"), node("x"), node("y")) is None
+    assert await count(node("x", report())) == ReconcileResult(rollup.COUNTS_SECONDS)
+    assert applied() == [0]
+    await asyncio.sleep(1.5)
+    assert await count(node("y", report())) == ReconcileResult(rollup.COUNTS_SECONDS - 1.5)
+    await asyncio.sleep(0.5)
+    assert await count() is None
+    assert applied() == [0, 2], "what came meanwhile is in one write"
+    assert await count() is None, "nothing is new: there is no reason to look again"
+    assert await count(node("w", report())) is None
+    assert applied() == [0, 2, 3], "Ready has another status: somebody may wait for that"
     rolled.queue.shut_down()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from nodemanager.api.common.left_drifts import LeftDrift, LeftDrifts
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode, ManagedNodeStatus
 from nodemanager.api.maintenance.nodemaintenance import (
     ANNOTATION_VISIT,
@@ -96,6 +97,32 @@ def test_a_host_wakes_who_works_there_and_who_could_begin(
     caches: Caches, old: ManagedNode | None, new: ManagedNode | None, wanted: dict[str, float]
 ) -> None:
     assert woken(caches, old, new) == wanted
+
+
+def asking(used: str = "", state: State | None = None, *sets: str) -> ManagedNode:
+    found = host()
+    if state is not None:
+        visit = msgspec.structs.replace(claim(state), maintenance="configset/motd", uid="h", run="r1")
+        found.metadata.annotations[ANNOTATION_VISIT] = claims.encode(visit)
+    asks = [LeftDrift(configset=name) for name in sets]
+    status = msgspec.structs.replace(found.status, left_drifts=LeftDrifts(asks=asks, used=used))
+    return msgspec.structs.replace(found, status=status)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "after"),
+    [
+        pytest.param(host(), asking("", None, "motd"), SOON, id="asks"),
+        pytest.param(asking("r0", None, "motd"), asking("r5", None, "motd"), SOON, id="says anything"),
+        pytest.param(asking("", None, "motd"), host(), None, id="asks no more"),
+        pytest.param(asking("", State.WORKING), asking("r1", State.WORKING), 0.0, id="its turn is over"),
+        pytest.param(asking("", State.WORKING), asking("r2", State.WORKING), SOON, id="another turn"),
+    ],
+)
+def test_turns_end_at_once_and_many_that_ask_are_looked_at_together(
+    caches: Caches, old: ManagedNode, new: ManagedNode, after: float | None
+) -> None:
+    assert woken(caches, old, new).get(waking.REPAIRS) == after
 
 
 def test_a_node_wakes_those_that_mean_its_host(caches: Caches) -> None:

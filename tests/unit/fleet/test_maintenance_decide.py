@@ -97,6 +97,7 @@ def test_hosts_begin_in_their_order_as_many_as_may_be_away() -> None:
         ({"node": NodeFacts(ready=False)}, Reason.NODE_NOT_READY),
         ({"node": NodeFacts(cordoned=True)}, Reason.NODE_CORDONED),
         ({"health": HostHealth(upgrading=True)}, Reason.HOST_UPGRADING),
+        ({"changing": "web"}, Reason.HOST_CHANGING),
         ({"claim": claim("a", uid="other", run="r9")}, Reason.HOST_BUSY),
         ({"claim": Unreadable("garbage")}, Reason.CLAIM_UNREADABLE),
     ],
@@ -105,6 +106,13 @@ def test_whoever_is_away_counts_whatever_the_cause(away: dict[str, Any], reason:
     found = decide(known(host("a", **away), host("b"), spec={"budget": {"maxUnavailable": 1}}))
     assert starts(found) == []
     assert reasons(found) == {"a": reason, "b": Reason.BUDGET_SPENT}
+
+
+def test_who_waits_because_of_a_rollout_is_told_which_one() -> None:
+    found = decide(known(host("a", changing="web"), host("b"), spec={"budget": {"maxUnavailable": 1}}))
+    assert {wait.host: wait.object for wait in found.waits} == {"a": "configset/web", "b": "configset/web"}
+    free = decide(known(host("a", changing="web"), host("b"), spec={"budget": {"maxUnavailable": 2}}))
+    assert starts(free) == ["b"]
 
 
 @pytest.mark.parametrize(

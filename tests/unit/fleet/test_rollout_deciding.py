@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 import msgspec
 import pytest
@@ -14,78 +13,38 @@ from nodemanager.api.common.rollout import (
     SCALE,
     SOAKING,
     STABLE,
-    STAGED,
     UNDOING,
     UNDONE,
     WAITING,
     Canary,
-    RevisionRef,
-    Rollout,
     RolloutCounts,
-    RolloutStatus,
 )
 from nodemanager.fleet.rollout import stages, turns
-from nodemanager.fleet.rollout.deciding import MAX_MESSAGE, Decision, decide
+from nodemanager.fleet.rollout.deciding import Decision, decide
 from nodemanager.fleet.rollout.facts import UNAWARE, Progress, RolloutHost
 from nodemanager.fleet.rollout.looking import Look
 from nodemanager.fleet.rollout.reasons import RolloutReason
+from nodemanager.fleet.rollout.telling import MAX_MESSAGE
 from nodemanager.fleet.rollout.witness import Witness
 from nodemanager.kube import times
 from nodemanager.kube.selectors import LabelSelector
-
-NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-OLD = RevisionRef(name="web-1", revision=1, digest="a" * 64)
-NEW = RevisionRef(name="web-2", revision=2, digest="b" * 64)
-CHOSEN = LabelSelector(match_labels={"canary": "true"})
-H, U, F = Progress.HEALTHY, Progress.UNPROVEN, Progress.FAILED
-STEP = 1000
-
-
-def ago(seconds: float) -> datetime:
-    return NOW - timedelta(seconds=seconds)
-
-
-def rollout(**changes: Any) -> Rollout:
-    return Rollout(**{"strategy": STAGED, "soak": "5m", **changes})
-
-
-def status(phase: str, *, since: float = 0, moved: int = 1, **changes: Any) -> RolloutStatus:
-    reasons = {PROGRESSING: RolloutReason.HOSTS_UNPROVEN, SOAKING: RolloutReason.SOAKING}
-    return RolloutStatus(
-        **{
-            "observed_generation": 1,
-            "phase": phase,
-            "reason": reasons.get(phase, RolloutReason.STARTED),
-            "since": times.rfc3339(ago(since)),
-            "started_at": times.rfc3339(ago(7200)),
-            "stable": OLD,
-            "next": NEW,
-            "threshold": (moved - 1) * STEP + 1 if moved else 0,
-            "stage": 1,
-            **changes,
-        }
-    )
-
-
-def host(name: str, position: int, progress: Progress = U, **of: Any) -> RolloutHost:
-    return RolloutHost(name, position, **{"canary": False, "progress": progress, **of})
-
-
-def fleet(moved: str, total: int) -> list[RolloutHost]:
-    """Return hosts in the order of their positions: the first ones as told, the others as they were."""
-    words = {"h": H, "u": U, "f": F, "a": Progress.ABSENT, "p": Progress.PUT_OFF, "l": Progress.LOST}
-    found = [words[one] for one in moved] + [U] * (total - len(moved))
-    return [host(f"h{number}", number * STEP, one) for number, one in enumerate(found)]
-
-
-def said(decision: Decision) -> tuple[str, str, int]:
-    found = decision.status
-    return found.phase, found.reason, found.stage
-
-
-def moved(decision: Decision, hosts: list[RolloutHost]) -> int:
-    return len(stages.moved(decision.status, hosts))
-
+from support.rollout_decisions import (
+    CHOSEN,
+    NEW,
+    NOW,
+    OLD,
+    STEP,
+    F,
+    H,
+    U,
+    ago,
+    fleet,
+    host,
+    moved,
+    rollout,
+    said,
+    status,
+)  # fmt: skip
 
 # A stage, and the end
 
@@ -314,6 +273,20 @@ def test_after_an_outage_nobody_waits_longer_than_ten_minutes_for_a_long_deadlin
     given, here = rollout(progress_deadline="24h"), status(PROGRESSING, since=90000)
     for watched, phase in ((599.0, PROGRESSING), (600.0, UNDOING)):
         assert decide(given, here, fleet("u", 20), Look(NOW, watched)).status.phase == phase
+
+
+def test_a_soak_is_never_shorter_than_declared_although_moments_are_written_to_the_second() -> None:
+    hosts, late = fleet("h", 100), NOW + timedelta(seconds=0.9)
+    begun = decide(rollout(soak="5s"), status(PROGRESSING), hosts, Look(late))
+    assert begun.status.phase == SOAKING
+    assert begun.again == pytest.approx(5.1)
+    again = decide(rollout(soak="5s"), begun.status, hosts, Look(late + timedelta(seconds=0.05)))
+    assert again.status == begun.status
+    assert again.again == pytest.approx(5.05)
+    for seconds, stage in ((4.99, 1), (5.1, 2)):
+        look = Look(late + timedelta(seconds=seconds))
+        assert decide(rollout(soak="5s"), begun.status, hosts, look).status.stage == stage
+    assert decide(rollout(soak="0"), status(PROGRESSING), hosts, Look(late)).status.stage == 2
 
 
 @pytest.mark.parametrize(

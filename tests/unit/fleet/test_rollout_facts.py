@@ -23,6 +23,7 @@ from nodemanager.api.common.rollout import (
     ALL_AT_ONCE,
     PAUSED,
     PROGRESSING,
+    SCALE,
     STABLE,
     STAGED,
     UNDOING,
@@ -40,8 +41,9 @@ from nodemanager.controllers.rollouts import revisions, waking
 from nodemanager.controllers.rollouts.reconciling import decide, is_only_told
 from nodemanager.controllers.rollouts.steady_clock import JUMP_SECONDS, SteadyClock
 from nodemanager.fleet.maintenance import claims
-from nodemanager.fleet.rollout import beginning, facts, witness
+from nodemanager.fleet.rollout import beginning, facts, host_views, witness
 from nodemanager.fleet.rollout.facts import Progress
+from nodemanager.fleet.rollout.gates import Gates
 from nodemanager.fleet.rollout.looking import Look
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.fleet.rollout.witness import Witness
@@ -208,7 +210,7 @@ def test_the_clock_of_a_host_is_not_asked_by_whom_has_seen_it() -> None:
         drifted = node(
             report(), conditions=[condition(node_conditions.DRIFTED, "True", "NotRepaired", since)]
         )
-        assert facts.calm([drifted, node(report())]) == ["h"]
+        assert host_views.calm([drifted, node(report())]) == ["h"]
         for known, wanted in (
             (Witness(rollout, whole=True), "healthy"),
             (Witness(rollout, whole=True, calm=frozenset({"h"})), "unproven"),
@@ -217,6 +219,21 @@ def test_the_clock_of_a_host_is_not_asked_by_whom_has_seen_it() -> None:
         ):
             (one,) = facts.of_hosts("web", ROLLOUT, [drifted], witness=known)
             assert one.progress == wanted
+
+
+def test_what_troubles_a_host_before_anybody_has_the_change_is_not_held_against_it() -> None:
+    """However long that waits for a window: here for days."""
+    rollout, shut = ("b" * 64, STARTED), Gates(unapproved="b" * 64)
+    waits = msgspec.structs.replace(ROLLOUT, stage=0, threshold=0, turns=[], canary=None)
+    drifted = node(report(), conditions=[condition(node_conditions.DRIFTED, "True", "NotRepaired", SINCE)])
+    known = Witness(rollout, whole=True, calm=frozenset({"h"}))
+    for nodes, calm in (([drifted], []), ([node(report())], ["h"])):
+        found = decide(config_set(waits), NEW, nodes, Look(NOW, witness=known, gates=shut))
+        assert (found.status.reason, list(found.witness.calm)) == ("NotApproved", calm)
+    turn = Turn(threshold=SCALE, at=times.rfc3339(NOW))
+    begun = msgspec.structs.replace(ROLLOUT, turns=[turn])
+    (one,) = facts.of_hosts("web", begun, [drifted])  # by an operator that was started since
+    assert one.progress == "healthy"
 
 
 def test_what_a_process_has_seen() -> None:

@@ -31,6 +31,7 @@ from nodemanager.api.common.rollout import (
 )
 from nodemanager.fleet.rollout import facts, stages
 from nodemanager.fleet.rollout.facts import Progress
+from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.kube.selectors import LabelSelector
 from support.rollout_promises import Promises
 from support.rollout_world import BAD, CANARY, GOOD, STAGES, World, world
@@ -180,10 +181,28 @@ def window(here: World) -> None:
     here.shut = not here.shut
 
 
+def window_of_the_rollout(here: World) -> None:
+    here.closed = not here.closed
+
+
+def gate_of_health(here: World) -> None:
+    here.gate = here.random.choice([RolloutReason.GATE_FAILS, RolloutReason.GATE_UNANSWERED, None])
+
+
+def approval(here: World) -> None:
+    here.unapproved = "" if here.unapproved else here.current.digest
+
+
+def visits(here: World) -> None:
+    for host in here.hosts:
+        host.visited = here.random.random() < 0.3
+
+
 EVENTS: tuple[Callable[[World], None], ...] = (
     time_passes, time_passes, edited, edited, edited_and_bad_on_one, reverted, recreated, restarted,
     annotation_removed, silence, blip, joined, left, made_again, paused, configured, configured, switched,
     switched_there_and_back, operator_away, api_away, clock_jumps, window,
+    window_of_the_rollout, gate_of_health, approval, visits,
 )  # fmt: skip
 
 
@@ -287,7 +306,7 @@ def test_hosts_are_spread_evenly_and_anew_for_every_change() -> None:
 
 
 def test_a_host_that_joins_takes_what_is_proven_and_one_that_waits_keeps_what_it_has() -> None:
-    here = world(1)
+    here = world(2)
     here.status = RolloutStatus(
         observed_generation=1,
         started_at="2026-01-01T00:00:00Z",

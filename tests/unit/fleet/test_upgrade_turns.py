@@ -46,6 +46,13 @@ def turns(*hosts: AskingHost, rooms: Any = (), now: datetime = NOW) -> tuple[lis
     return [one.facts.name for one in found.starts], {wait.host: wait.reason for wait in found.waits}
 
 
+def test_nobody_has_a_turn_while_nothing_may_begin() -> None:
+    stopped = Reason.AUDIT_BROKEN, "auditcheckpoint/log"
+    found = decide([asking("a")], (), NOW, stopped)
+    assert found.starts == ()
+    assert [(wait.reason, wait.object) for wait in found.waits] == [stopped]
+
+
 OTHER = claim("r1", maintenance="tuesday")
 HALTED = claim("r1", State.HALTED, maintenance="tuesday")
 
@@ -71,6 +78,7 @@ def replace_uid(one: Claim) -> Claim:
         pytest.param(
             asking("a", health=HostHealth(upgrading=True)), NOW, Reason.HOST_UPGRADING, id="upgrades itself"
         ),
+        pytest.param(asking("a", changing="web"), NOW, Reason.HOST_CHANGING, id="takes a change"),
         pytest.param(asking("a", claim=OTHER), NOW, Reason.HOST_BUSY, id="in maintenance"),
         pytest.param(asking("a", claim=Unreadable("?")), NOW, Reason.CLAIM_UNREADABLE, id="unknown claim"),
         pytest.param(asking("a", node=NodeFacts(cordoned=True)), NOW, None, id="cordoned by others"),

@@ -44,3 +44,29 @@ def test_there_is_one_heap_for_all_threads() -> None:
     )
     assert "Arena 1:" not in done.stderr
     assert "Arena 0:" in done.stderr
+
+
+SETTLE = """
+import gc, weakref
+from nodemanager.host.process import allocator
+
+class Loop:
+    pass
+
+one = Loop()
+one.itself, seen = one, weakref.ref(one)
+del one
+gc.freeze()
+gc.collect()
+assert seen() is not None  # what is frozen is not looked at
+allocator.settle()
+print(seen(), gc.get_freeze_count() > 1000)
+"""
+
+
+def test_garbage_of_the_start_is_found_once_it_is_at_rest() -> None:
+    argv = [sys.executable, "-c", SETTLE]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=50, check=False, env=cli.environment()
+    )
+    assert (done.stdout, done.stderr) == ("None True\n", "")

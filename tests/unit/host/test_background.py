@@ -11,23 +11,6 @@ import pytest
 from nodemanager.host.process import background
 
 
-class FreeBSD:
-    """The one function of its C library that we ask for."""
-
-    def __init__(self) -> None:
-        self.titles: list[tuple[bytes, ...]] = []
-
-    def setproctitle(self, *words: bytes) -> None:
-        self.titles.append(words)
-
-
-def test_the_process_has_the_name_that_scripts_look_for() -> None:
-    libc = FreeBSD()
-    background.name_process(libc)
-    assert libc.titles == [(b"-%s", b"nodemanager: agent")]
-    background.name_process(object())  # where there is no such function
-
-
 @pytest.mark.parametrize("told", ["", "x", "-1", "9" * 40, "4194305"])
 def test_nobody_waits_for_us_but_a_script_that_is_there(told: str) -> None:
     assert not background.is_expected({"RC_PID": told})

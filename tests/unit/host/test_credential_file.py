@@ -130,7 +130,7 @@ def test_a_reader_never_sees_half_of_it(tmp_path: Path) -> None:
     for number in range(60):
         credential_file.write(target, contents[number % 2])
     over.set()
-    reader.join(10)
+    reader.join(90)
     assert torn == []
 
 

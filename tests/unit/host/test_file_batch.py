@@ -6,10 +6,10 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from nodemanager.host.base import HostError
@@ -101,7 +101,7 @@ def linked(host: RootTree) -> list[Step]:
 
 
 def _needing(step: Step, path: str) -> Step:
-    return replace(step, needs=(file_id(path),)) if isinstance(step, FileStep) else step
+    return msgspec.structs.replace(step, needs=(file_id(path),)) if isinstance(step, FileStep) else step
 
 
 @pytest.mark.parametrize("what", ["keep", "sync", "owe", "commit"])

@@ -21,7 +21,7 @@ SCRIPT = textwrap.dedent(
         before = own()
         priority.step_back({by})
         argv = ["/bin/sh", "-c", "nice"]
-        started = [await runner.run(argv, timeout=10, finish=finish) for finish in (False, True)]
+        started = [await runner.run(argv, timeout=60, finish=finish) for finish in (False, True)]
         thread = await asyncio.to_thread(own)
         print(before, own(), thread, *(int(one.check().stdout) for one in started))
 

@@ -8,6 +8,7 @@ import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,13 +37,16 @@ def alive(pid: int) -> bool:
 
 
 STOPPED = """
-import asyncio, sys
+import asyncio, os, sys
 from nodemanager.host.process import runner
 async def main():
+    running = asyncio.create_task(runner.run(["/bin/sh", "-c", sys.argv[1]], timeout=60, finish=True))
+    while not os.path.exists(sys.argv[2]):
+        await asyncio.sleep(0.01)
+    running.cancel()
     try:
-        async with asyncio.timeout(0.5):
-            await runner.run(["/bin/sh", "-c", sys.argv[1]], timeout=60, finish=True)
-    except TimeoutError:
+        await running
+    except asyncio.CancelledError:
         print("cancelled")
 asyncio.run(main())
 """
@@ -300,6 +304,13 @@ async def test_a_child_that_no_signal_reaches_does_not_pass_its_sleep_on(
     """A process in uninterruptible sleep outlives SIGKILL; here no signal is sent at all."""
     monkeypatch.setattr(runner, "_signal_group", lambda *_: None)
     monkeypatch.setattr(runner, "TERM_GRACE", 0.1)
+    started, start = list[asyncio.subprocess.Process](), runner._start
+
+    async def noted(*args: Any) -> asyncio.subprocess.Process:
+        started.append(await start(*args))
+        return started[-1]
+
+    monkeypatch.setattr(runner, "_start", noted)
     pid_file = tmp_path / "pid"
     with Gate(tmp_path) as gate:
         script = f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; {gate.wait}"
@@ -310,6 +321,8 @@ async def test_a_child_that_no_signal_reaches_does_not_pass_its_sleep_on(
         assert alive(pid)
         gate.open()
         await until(lambda: not alive(pid))  # reaped in the background when it ends by itself
+        transport: Any = started[0]._transport  # type: ignore[attr-defined] # closed a moment after that
+        await until(transport.is_closing)
 
 
 async def test_finish_returns_what_a_program_wrote() -> None:
@@ -346,11 +359,11 @@ async def test_finish_outlives_a_cancelled_caller(tmp_path: Path) -> None:
 
 async def test_finish_outlives_the_process_that_asked(tmp_path: Path) -> None:
     """The whole interpreter ends, in the regular way: neither asyncio nor a broken pipe ends the program."""
-    done = tmp_path / "done"
+    begun, done = tmp_path / "begun", tmp_path / "done"
     with Gate(tmp_path) as gate:
-        script = f"echo here; {gate.wait}; seq 1 99999; echo late >&2; touch {done}"
+        script = f"echo here; touch {begun}; {gate.wait}; seq 1 99999; echo late >&2; touch {done}"
         asked = await runner.run(
-            [sys.executable, "-c", STOPPED, script], env={**os.environ}, timeout=30
+            [sys.executable, "-c", STOPPED, script, str(begun)], env={**os.environ}, timeout=90
         )  # fmt: skip
         assert asked.stdout == b"cancelled\n", asked.stderr
         gate.open()
@@ -375,7 +388,7 @@ async def test_finish_ends_after_its_time_if_it_is_bounded(tmp_path: Path) -> No
     """With all that it started, also what does not care for the first signal."""
     done, child = tmp_path / "done", tmp_path / "child"
     script = f"(trap '' TERM; echo $BASHPID > {child}; sleep 60; touch {done}) & sleep 60; touch {done}"
-    with pytest.raises(runner.CommandTimedOut, match=r"did not finish within 0.3 s and was killed"):
-        await runner.run(["/bin/bash", "-c", script], timeout=0.3, finish=True, bounded=True)
+    with pytest.raises(runner.CommandTimedOut, match=r"did not finish within 3 s and was killed"):
+        await runner.run(["/bin/bash", "-c", script], timeout=3, finish=True, bounded=True)
     await until(lambda: child.exists() and not Path(f"/proc/{child.read_text().strip()}/cwd").exists())
     assert not done.exists()

@@ -122,7 +122,7 @@ async def test_a_record_that_says_nothing_leads_nowhere(host: Host, record: str)
 async def test_a_run_that_goes_on_is_waited_for_and_ended_with_all_it_started(host: Host) -> None:
     began = host.folder / "began"
     pid = host.supervise(["sh", "-c", f"sleep 1000 & echo $! > {began}.new; mv {began}.new {began}; wait"])
-    await until(began.exists, 20)
+    await until(began.exists, 90)
     child = int(began.read_text())
     assert await host.runs.recover(RESOURCE, 0.3) == 128 + signal.SIGKILL
     assert await asyncio.to_thread(host.children[0].wait, 20) == -signal.SIGKILL
@@ -133,7 +133,7 @@ async def test_a_run_that_goes_on_is_waited_for_and_ended_with_all_it_started(ho
 async def test_a_run_that_ends_while_we_wait_counts(host: Host) -> None:
     gate, began = host.folder / "gate", host.folder / "began"
     host.supervise(["sh", "-c", f"mkfifo {gate}; touch {began}; cat {gate}; exit 3"])
-    await until(began.exists, 20)
+    await until(began.exists, 90)
     recovering = asyncio.create_task(host.runs.recover(RESOURCE, 20))
     await asyncio.to_thread(gate.write_text, "now")
     assert await recovering == 3

@@ -14,7 +14,7 @@ from nodemanager.plan.desired import Contents, Desired
 from nodemanager.plan.facts import Facts, FileFact, Kind, PackageFacts, Pending, ServiceFact
 from nodemanager.plan.layout import Layout
 from nodemanager.plan.resources import ResourceId, file_id
-from nodemanager.plan.steps import FileStep, RemovePath, Step
+from nodemanager.plan.steps import Blocked, FileStep, RemovePath, Step
 from support.root_tree import config_set, literal_contents
 
 PATHS = ("/a", "/a/b", "/a/b/c", "/a/d", "/ab", "/e", "/e/f", "/etc/systemd/system/web.service")
@@ -121,6 +121,28 @@ def test_a_focused_plan_is_a_part_of_the_whole_plan(
     narrowed = plan(found.desired, contents, seen, found.layout)
     assert about(narrowed, touched) == about(plan(desired, contents, seen), touched)
     assert found.desired.held == desired.held
+
+
+@pytest.mark.parametrize(
+    ("ensure", "told"), [("present", "package db is declared"), ("absent", "correct the name")]
+)
+def test_a_service_that_its_package_did_not_bring_is_told_of_alike_by_itself(ensure: str, told: str) -> None:
+    """Repairing one service must not say another remedy than the pass before: the report would flap."""
+    desired = merge.merge(
+        [
+            config_set(
+                "one",
+                packages=[{"name": "db", "ensure": ensure}],
+                services=[{"name": "db", "ensure": "running"}],
+            )
+        ]
+    )
+    lens, one = focus.Lens(desired), ResourceId(resources.SERVICE, "db")
+    seen = Facts(services={one: ServiceFact()})
+    for part in (desired, lens.narrow([one]).desired, lens.owed({one})):
+        (step,) = services.plan_services(part, seen)
+        assert isinstance(step, Blocked)
+        assert told in step.reason
 
 
 @given(config_sets(), st.sets(st.sampled_from([file_id(one) for one in PATHS]), min_size=1))

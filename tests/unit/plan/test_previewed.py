@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import msgspec
 import pytest
@@ -60,7 +59,7 @@ def test_an_answer_is_bounded_and_its_digest_is_of_all_of_it() -> None:
 
 
 def test_another_set_that_says_the_same_is_no_change() -> None:
-    two = replace(install("x"), sources=("a", "b"))
+    two = msgspec.structs.replace(install("x"), sources=("a", "b"))
     assert previewed.steps([two], [install("x")]) == []
 
 

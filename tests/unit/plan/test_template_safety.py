@@ -40,14 +40,14 @@ JINJA_WORDS = st.sampled_from(
 
 def _quick(text: str, engine: str, given_data: Data = DATA) -> str:
     """Render, and return the output or the error; anything else fails the test."""
-    began = time.monotonic()
+    began = time.process_time()
     try:
         out = render(text, given_data, engine=engine)
     except TemplateError as error:
         out = str(error)
         assert "hunter22" not in out
         assert "private-key" not in out
-    assert time.monotonic() - began < SECONDS
+    assert time.process_time() - began < SECONDS
     return out
 
 

@@ -14,19 +14,30 @@ import pytest
 from nodemanager.host.process import runner
 from nodemanager.plan.templates import Data, Job, NotRendered
 from nodemanager.rendering.limits import MIB, RenderLimits
-from nodemanager.rendering.process import ChildProcess
+from nodemanager.rendering.process import ChildProcess, Start, command
 from nodemanager.rendering.renderer import Renderer
+from nodemanager.runtime.tasks import end
 from support import dying_renderer
 
 DATA = Data(
     node={"Name": "web1", "Secrets": {"k": "aHVudGVyMjI="}}, nodes=[{"Name": "web1"}, {"Name": "web2"}]
 )
-TIGHT = RenderLimits(cpu=1, wall=20.0, memory=64 * MIB, owner=60.0)
+TIGHT = RenderLimits(cpu=1, wall=90.0, memory=64 * MIB, owner=60.0)
 GOOD = Job("{{ .Node.Name }} of {{ len .Nodes }}", DATA, name="/good")
 
 
 def bad(word: str, owner: str = "") -> Job:
     return Job(f"{{{{ {word} }}}}", DATA, name="/bad", owner=owner)
+
+
+def noting(started: list[ChildProcess]) -> Start:
+    """Return what starts processes, and adds each to a list."""
+
+    def start(argv: Sequence[str], channel: int) -> ChildProcess:
+        started.append(runner.companion(argv, channel))
+        return started[-1]
+
+    return start
 
 
 async def test_both_languages_errors_and_literal_text_in_one_request() -> None:
@@ -84,9 +95,9 @@ async def test_its_end_is_an_error_of_one_template(word: str, why: str) -> None:
 
 
 async def test_one_that_sleeps_is_ended_as_well() -> None:
-    async with Renderer(dying_renderer.start, RenderLimits(wall=1.0)) as renderer:
+    async with Renderer(dying_renderer.start, RenderLimits(wall=5.0)) as renderer:
         failed, last = await renderer.render([bad("HANG"), GOOD])
-    assert str(failed).startswith("cannot render /bad: it took longer than 1 s and was ended")
+    assert str(failed).startswith("cannot render /bad: it took longer than 5 s and was ended")
     assert last == "web1 of 2"
 
 
@@ -144,17 +155,55 @@ async def test_a_process_that_cannot_be_started_is_said_and_tried_again() -> Non
 
 async def test_an_idle_process_ends_and_the_next_one_starts_by_itself() -> None:
     started: list[ChildProcess] = []
-
-    def noting(argv: Sequence[str], channel: int) -> ChildProcess:
-        started.append(runner.companion(argv, channel))
-        return started[-1]
-
-    async with Renderer(noting, RenderLimits(idle=0.01)) as renderer:
+    async with Renderer(noting(started), RenderLimits(idle=0.01)) as renderer:
         assert await renderer.render([GOOD]) == ["web1 of 2"]
-        await until(lambda: started[0].poll() is not None, 10)
+        await until(lambda: started[0].poll() is not None, 60)
         assert await renderer.render([GOOD]) == ["web1 of 2"]
     assert len(started) == 2
     assert started[1].poll() is not None
+
+
+async def test_a_process_that_was_begun_ahead_takes_the_first_job() -> None:
+    started: list[ChildProcess] = []
+    renderer = Renderer(noting(started))
+    renderer.begin()
+    renderer.begin()
+    assert (renderer.starts, len(started)) == (1, 1)
+    async with renderer:
+        assert await renderer.render([GOOD]) == ["web1 of 2"]
+        renderer.begin()
+    assert len(started) == 1
+    assert started[0].poll() is not None
+
+
+async def test_one_that_nobody_needs_ends_as_an_idle_one_does() -> None:
+    started: list[ChildProcess] = []
+    renderer = Renderer(noting(started), RenderLimits(idle=0.01))
+    renderer.begin()
+    part = asyncio.ensure_future(renderer.run())
+    await until(lambda: started[0].poll() is not None, 60)
+    assert await renderer.render([GOOD]) == ["web1 of 2"]
+    await end([part])
+    assert len(started) == 2
+    begun_only = Renderer(noting(started))
+    begun_only.begin()
+    await begun_only.close()
+    assert started[2].poll() is not None
+
+
+async def test_one_that_could_not_be_begun_is_tried_again_by_the_first_job() -> None:
+    tries: list[int] = []
+
+    def refuse_once(argv: Sequence[str], channel: int) -> ChildProcess:
+        tries.append(channel)
+        if len(tries) == 1:
+            raise OSError("no more processes")
+        return runner.companion(argv, channel)
+
+    async with Renderer(refuse_once) as renderer:
+        renderer.begin()
+        assert await renderer.render([GOOD]) == ["web1 of 2"]
+    assert len(tries) == 2
 
 
 async def test_a_caller_that_is_cancelled_leaves_nobody_behind() -> None:
@@ -171,11 +220,11 @@ async def test_the_process_has_nothing_and_can_do_nothing(monkeypatch: pytest.Mo
     monkeypatch.setenv("NODEMANAGER_TEST_SECRET", "hunter22")
     started: list[Any] = []
 
-    def noting(argv: Sequence[str], channel: int) -> ChildProcess:
+    def noting_dying(argv: Sequence[str], channel: int) -> ChildProcess:
         started.append(dying_renderer.start(argv, channel))
         return started[-1]  # type: ignore[no-any-return]
 
-    async with Renderer(noting) as renderer:
+    async with Renderer(noting_dying) as renderer:
         forked, opened = await renderer.render([bad("FORK"), bad("OPEN")])
         assert "Too many open files" in str(opened)
         _check_confined(Path(f"/proc/{started[0].pid}"))
@@ -224,7 +273,7 @@ async def test_it_does_not_outlive_us() -> None:
     parent.kill()
     await parent.wait()
     # It would be ended after 20 s by the parent alone, and that one is gone.
-    await until(lambda: not _lives(child), 10)
+    await until(lambda: not _lives(child), 60)
 
 
 def _lives(pid: int) -> bool:
@@ -242,3 +291,11 @@ async def until(condition: Callable[[], bool], seconds: float) -> None:
 
 def _tests() -> str:
     return str(Path(__file__).parents[2])
+
+
+def test_the_static_program_is_told_what_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """tools/release/boot.py looks for the word."""
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert command(RenderLimits(cpu=2, memory=3)) == [sys.executable, "-render", str(os.getpid()), "2", "3"]
+    boot = Path(__file__).parents[3] / "tools/release/boot.py"
+    assert 'RENDER = "-render"' in boot.read_text()

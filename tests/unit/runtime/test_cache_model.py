@@ -10,16 +10,18 @@ import asyncio
 import contextlib
 
 import hypothesis
+import msgspec
 from hypothesis import strategies as st
 
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
+from nodemanager.kube import errors
 from nodemanager.kube.core import LEASES, Lease
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.cache import Cache, CacheOptions, Change
 from support import examples, virtual_time
 from support.model_api import NAMESPACE, ModelApi, value_of
-from support.model_steps import STEPS, act
+from support.model_steps import NAMES, STEP, STEPS, act
 
 
 class Follower:
@@ -44,10 +46,18 @@ class Follower:
         self.state[change.key] = value_of(change.new)
 
 
-async def scenario(steps: list[tuple[str, ...]], streams: bool) -> None:
+def trimmed(lease: Lease) -> Lease:
+    """Return a lease that says that something is missing."""
+    meta = msgspec.structs.replace(lease.metadata, annotations={"trimmed": "yes"})
+    return msgspec.structs.replace(lease, metadata=meta)
+
+
+async def scenario(steps: list[tuple[str, ...]], streams: bool, trims: bool = False) -> None:
     loop = asyncio.get_running_loop()
     api = ModelApi(streams=streams)
     cache = Cache(Client(api), LEASES, Selection(NAMESPACE), options=CacheOptions(initial_timeout=5))
+    if trims:
+        cache.trim_by(trimmed)
     cache.add_index("value", lambda lease: [value_of(lease)])
     follower = Follower()
     failures: list[BaseException] = []
@@ -61,7 +71,15 @@ async def scenario(steps: list[tuple[str, ...]], streams: bool) -> None:
     cache.subscribe(subscriber)
     running = asyncio.create_task(cache.run())
     for step in steps:
-        await act(api, step)
+        if step[0] != "read":
+            await act(api, step)
+        elif cache.get(ObjectKey(NAMESPACE, step[1])):
+            with contextlib.suppress(errors.KubeError):
+                await cache.read_whole(ObjectKey(NAMESPACE, step[1]))
+                found = cache.get(ObjectKey(NAMESPACE, step[1]))
+                assert found is not None
+                assert not found.metadata.annotations
+                assert value_of(found) == api.expected()[ObjectKey(NAMESPACE, step[1])]
     api.faults.clear()
     await asyncio.sleep(700)  # longer than any backoff and any watch
     assert not failures, failures
@@ -83,3 +101,11 @@ def test_any_interleaving_ends_in_the_state_of_the_server(
     steps: list[tuple[str, ...]], streams: bool
 ) -> None:
     virtual_time.run(scenario(steps, streams))
+
+
+@hypothesis.settings(max_examples=examples.some(150), deadline=None)
+@hypothesis.given(st.lists(STEP | st.tuples(st.just("read"), NAMES), max_size=40), st.booleans())
+def test_so_does_one_that_trims_and_what_is_read_whole_never_goes_back_in_time(
+    steps: list[tuple[str, ...]], streams: bool
+) -> None:
+    virtual_time.run(scenario(steps, streams, trims=True))

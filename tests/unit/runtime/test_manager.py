@@ -455,7 +455,7 @@ async def test_probes_controller_and_manager_fit_together() -> None:
         seen.append(key)
 
     def readyz() -> tuple[int, str]:
-        client = http.client.HTTPConnection(server.bound[0].host, server.bound[0].port, timeout=10)
+        client = http.client.HTTPConnection(server.bound[0].host, server.bound[0].port, timeout=60)
         with contextlib.closing(client):
             client.request("GET", "/readyz")
             answer = client.getresponse()

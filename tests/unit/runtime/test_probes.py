@@ -170,7 +170,7 @@ async def serving(routes: Routes, address: ListenAddress = ANYWHERE) -> AsyncIte
 def fetch(url: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
     request = urllib.request.Request(url, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, {k.lower(): v for k, v in answer.headers.items()}, answer.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -213,7 +213,7 @@ async def test_an_ordinary_client_reads_probes_and_metrics() -> None:
 
 async def test_connections_are_kept_alive() -> None:
     def several(address: ListenAddress) -> list[Any]:
-        client = http.client.HTTPConnection(*address, timeout=10)
+        client = http.client.HTTPConnection(*address, timeout=60)
         with contextlib.closing(client):
             found = []
             for method, path in (

@@ -60,7 +60,7 @@ def test_the_first_signal_stops_in_good_order(number: signal.Signals) -> None:
         assert line(process) == "hup"
         process.send_signal(number)
         assert [line(process), line(process)] == ["stopping", "stopped"]
-        assert process.wait(20) == 0
+        assert process.wait(90) == 0
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_the_second_signal_ends_at_once(at_end: str) -> None:
         process.send_signal(signal.SIGTERM)
         assert line(process) == "stopping"
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 1
+        assert process.wait(90) == 1
         assert line(process) == ""
 
 

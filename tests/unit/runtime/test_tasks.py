@@ -59,3 +59,35 @@ async def test_our_own_cancellation_is_passed_on_and_raised_when_all_have_ended(
         await ending
     assert task.cancelled()
     assert log == [0.0]
+
+
+async def test_each_is_done_in_order_and_so_many_at_a_time() -> None:
+    going, most, began = 0, 0, list[int]()
+
+    async def work(number: int) -> int:
+        nonlocal going, most
+        going, began[len(began) :] = going + 1, [number]
+        most = max(most, going)
+        await asyncio.sleep(0)
+        going -= 1
+        return number * number
+
+    assert await tasks.each(work, range(7), 3) == [one * one for one in range(7)]
+    assert (began, most, going) == (list(range(7)), 3, 0)
+    assert await tasks.each(work, [], 3) == []
+
+
+async def test_one_that_raises_leaves_none_of_the_others_behind() -> None:
+    ended: list[int] = []
+
+    async def work(number: int) -> None:
+        if number == 1:
+            raise ValueError("no")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(number)
+
+    with pytest.raises(ExceptionGroup, match="unhandled errors"):
+        await tasks.each(work, range(3), 3)
+    assert ended == [0, 2]

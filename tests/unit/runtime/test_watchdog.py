@@ -56,14 +56,14 @@ def own(
 
 
 def test_a_process_whose_event_loop_stands_still_ends_and_says_where() -> None:
-    code, out, err = own(1.0, blocks=True)
+    code, out, err = own(5.0, blocks=True)
     assert (code, out) == (1, "")
-    assert "Timeout (0:00:01)!" in err
+    assert "Timeout (0:00:05)!" in err
     assert "in main" in err
 
 
 def test_a_process_in_which_something_is_stuck_ends_and_says_what() -> None:
-    code, out, err = own(3.0, stuck=True)
+    code, out, err = own(5.0, stuck=True)
     assert (code, out) == (1, "")
     assert "a pass hangs; the watchdog ends this process unless that passes" in err
 

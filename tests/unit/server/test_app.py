@@ -224,7 +224,7 @@ async def test_what_was_stored_is_served_after_a_restart() -> None:
 
 
 async def test_stopping_ends_watches() -> None:
-    async with asyncio.timeout(20), aiohttp.ClientSession() as http:
+    async with asyncio.timeout(90), aiohttp.ClientSession() as http:
         async with serving() as server:
             response = await http.get(f"{server.server}/api/v1/pods?watch=1")
         assert await response.read() == b""

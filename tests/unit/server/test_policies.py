@@ -90,6 +90,7 @@ async def test_compiled_policies_are_kept_until_they_change(
         return compile_policy(obj)
 
     monkeypatch.setattr(policies, "compile_policy", counted)
+    server.hub.validation = (Policies(server.hub, Authorizer(StoredRoles(server.hub))),)
     spec = {**POLICY["spec"], "validations": [{"expression": "true"}]}
     for name in ("p", "q"):
         await server.client.create(POLICIES, {"metadata": {"name": name}, "spec": spec})

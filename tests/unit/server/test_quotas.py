@@ -209,7 +209,7 @@ async def test_the_whole_server_counts_and_removes_what_was_there_before_it_star
             with contextlib.suppress(errors.AlreadyExists):  # the namespace is there already
                 await admin.create(resource, one, space)
         issued = await request_token(admin, "nodemanager-web1", "nodemanager", seconds=600)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while len((await admin.list(EVENT_RESOURCE)).items) != limit - over:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         mine = dataclasses.replace(config, credentials=BearerToken(issued.token))

@@ -118,7 +118,7 @@ def object_of(plural: str) -> Untyped:
     return {**obj, "metadata": {**obj.get("metadata", {}), "name": "it"}}
 
 
-DECODED = ["identify", "default", "own", "prepare", "admit", "check", "ask_policies", "store"]
+DECODED = ["identify", "default", "own", "mutate", "prepare", "admit", "check", "ask_policies", "store"]
 
 
 @KINDS

@@ -352,7 +352,7 @@ class TestOpening:
         opening.cancel()
         with pytest.raises(asyncio.CancelledError):
             await opening
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while True:
                 try:
                     store = await SqliteStore.open(tmp_path / "store.db", FAST)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nodemanager.runtime import ending
 from support import scripts
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -46,6 +47,8 @@ class Program:
         shutil.rmtree(site, ignore_errors=True)
         (site / "nodemanager/cli").mkdir(parents=True)
         (site / "nodemanager/cli/main.py").write_text(MAIN)
+        (site / "nodemanager/runtime").mkdir()
+        shutil.copy(str(ending.__file__), site / "nodemanager/runtime/ending.py")
         (site / "nodemanager/late.py").write_text(f"WORD = {word!r}\n")
         (site / "nodemanager-1.dist-info").mkdir()
         (site / "nodemanager-1.dist-info/RECORD").write_text(str(site))

@@ -49,6 +49,16 @@ def test_by_default_it_is_what_the_plain_manifests_are() -> None:
     assert without_helm(rendered()) == without_crds([*plain("config"), *plain("config/operation-templates")])
 
 
+def test_users_are_stamped_where_the_server_can_do_that() -> None:
+    kind = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
+    with_it, without = without_helm(rendered(kind)), without_helm(rendered())
+    path = ROOT / "config" / "policy" / "stamping.yaml"
+    stamping = named([one for one in yaml.safe_load_all(path.read_text()) if one])
+    assert with_it == without | stamping
+    assert len(stamping) == 2
+    assert not stamping.keys() & without_helm(rendered(kind, policy={"install": False})).keys()
+
+
 def test_with_the_agent_too() -> None:
     folders = ("config", "config/operation-templates", "config/agent")
     assert without_helm(rendered(**AGENT)) == without_crds([one for name in folders for one in plain(name)])

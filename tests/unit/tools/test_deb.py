@@ -51,8 +51,9 @@ def test_a_package_is_the_same_whenever_it_is_built(program: Path, tmp_path: Pat
 
 def test_it_brings_completion_where_shells_look_for_it(program: Path) -> None:
     from tools import deb
+    from tools.packages.contents import Program
 
-    files = deb.contents(program, "1", 0)
+    files = deb.contents(Program(program, "linux-amd64", "1", 0))
     for shell, path in (
         ("bash", "usr/share/bash-completion/completions/nodemanager"),
         ("zsh", "usr/share/zsh/vendor-completions/_nodemanager"),
@@ -64,6 +65,7 @@ def test_it_brings_completion_where_shells_look_for_it(program: Path) -> None:
 
 def test_it_asks_for_the_python_that_it_was_built_for(program: Path, tmp_path: Path) -> None:
     from tools import deb
+    from tools.packages.contents import CannotBuild
 
     package = deb.build(program, tmp_path)
     text = program.read_bytes()
@@ -72,7 +74,7 @@ def test_it_asks_for_the_python_that_it_was_built_for(program: Path, tmp_path: P
     assert "python3 (>= 3.11), python3 (<< 3.12)" in ask(package, "--field", "Depends")
     assert "python3 (>= 3.13), python3 (<< 3.14)" in ask(other, "--field", "Depends")
     program.write_bytes(text.replace(b"needs Python", b"likes Python"))
-    with pytest.raises(deb.CannotBuild, match="is not made by make build"):
+    with pytest.raises(CannotBuild, match="is not made by make build"):
         deb.build(program, tmp_path, "3")
 
 
@@ -89,13 +91,14 @@ def test_files_have_owners_and_modes(program: Path, tmp_path: Path) -> None:
     ask(package, "--control", str(tmp_path / "control"))
     assert (tmp_path / "control/conffiles").read_text() == "/etc/default/nodemanager\n"
     for script in ("postinst", "prerm", "postrm"):
-        subprocess.run(["sh", "-n", str(tmp_path / "control" / script)], check=True, timeout=10)
+        subprocess.run(["sh", "-n", str(tmp_path / "control" / script)], check=True, timeout=60)
 
 
 def test_a_version_that_is_none_is_refused(program: Path, tmp_path: Path) -> None:
     from tools import deb
+    from tools.packages.contents import CannotBuild
 
-    with pytest.raises(deb.CannotBuild, match="'v1' is no version"):
+    with pytest.raises(CannotBuild, match="'v1' is no version"):
         deb.build(program, tmp_path, "v1")
 
 
@@ -121,14 +124,39 @@ class Host:
 
     def run(self, script: str, *args: str) -> None:
         text = (ROOT / "tools/debian" / script).read_text()
+        text = text.replace("@UNPACK@", "")
         for folder in ("/var/", "/etc/", "/run/"):
             text = text.replace(folder, f"{self.root}{folder}")
         path = f"{self.root}/bin:/usr/bin:/bin"
-        subprocess.run(["sh", "-s", *args], input=text, text=True, check=True, env={"PATH": path}, timeout=10)
+        subprocess.run(["sh", "-s", *args], input=text, text=True, check=True, env={"PATH": path}, timeout=60)
 
     def called(self) -> str:
         path = self.root / "called"
         return path.read_text() if path.exists() else ""
+
+
+RESTART = "systemctl --no-block restart nodemanager.service"
+START = "deb-systemd-invoke start nodemanager.service"
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        pytest.param("active", RESTART, id="active"),
+        # Its first pass may be what runs us. To start it would wait for it, and keep the old program.
+        pytest.param("activating", RESTART, id="activating"),
+        pytest.param("reloading", RESTART, id="reloading"),
+        pytest.param("deactivating", RESTART, id="deactivating"),
+        pytest.param("inactive", START, id="inactive"),
+        pytest.param("failed", START, id="failed"),
+    ],
+)
+def test_an_upgrade_leaves_no_old_agent_running(state: str, expected: str, tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    shown = f'if [ "$1" = show ]; then echo ActiveState={state}; exit; fi\n'
+    scripts.write(tmp_path / "bin/systemctl", f'{shown}echo systemctl "$@" >> {tmp_path}/called\n')
+    host.run("postinst", "configure", "1.0")
+    assert [line for line in (RESTART, START) if line in host.called().splitlines()] == [expected]
 
 
 def test_purging_the_agent_leaves_what_an_embedded_api_keeps(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_everything_of_ours_is_registered() -> None:
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        ("api/edge/kinds.py", "edge/kinds.py is not in the registry: add its KINDS in src/"),
+        ("api/garden/kinds.py", "garden/kinds.py is not in the registry: add its KINDS in src/"),
         ("controllers/audits/__init__.py", "ENTRIES in src/nodemanager/controllers/assembly.py"),
     ],
 )  # fmt: skip

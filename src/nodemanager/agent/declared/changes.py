@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,11 +10,11 @@ from nodemanager.agent.declared.declarations import Declarations
 from nodemanager.agent.declared.desired_state import visible
 from nodemanager.agent.requests import SETTLE_SECONDS, Requests
 from nodemanager.api.common import choosing, matching
-from nodemanager.api.common.choosing import Content
-from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.choosing import Content, Peers
+from nodemanager.api.common.configset import ConfigSet, is_leaving
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.common.node_conditions import AGENT_SILENT
-from nodemanager.api.common.rollout import SCALE, is_staged
+from nodemanager.api.common.rollout import SCALE
 from nodemanager.kube import conditions
 from nodemanager.kube.objects import ObjectMeta
 from nodemanager.runtime.cache import Change
@@ -26,6 +26,8 @@ TWIN_SECONDS: Final = 60.0
 """The same, once we know that there are two."""
 UNDECIDED_SECONDS: Final = 30.0
 """A new set in stages is for nobody until an operator has seen it; we say after so long that none has."""
+FOLLOWING_SECONDS: Final = 60.0
+"""Where a default is made, every host reads the revisions of all its sets, and has what they say already."""
 SPREAD_SECONDS: Final = 2.0
 """All hosts of a stage hear at one moment that it is their turn, and each reads the whole revision."""
 
@@ -48,28 +50,54 @@ class DeclaredChanges:
 
     def _on_config_set(self, change: Change[ConfigSet]) -> None:
         old, new, host = change.old, change.new, self.declared.own
-        if host is None:
+        known = self.declared.known_sets
+        brake = known is not None and known.heard(old, new)  # whomever it is for
+        if host is None or brake:
             self.requests.pass_soon()
             return
-        if any(one is not None and is_staged(one.spec.rollout) for one in (old, new)):
+        if any(one is not None and choosing.in_stages(one) for one in (old, new)):
             self._on_staged_set(old, new, host)
             return
-        if old and new and old.spec == new.spec and old.metadata.labels == new.metadata.labels:
+        if old and new and _says(old) == _says(new):
             return  # only its status: that is the operator's
         if any(one is not None and matching.matches(one, host.labels) for one in (old, new)):
-            self.requests.pass_soon()
+            # Where others follow a default, this one will in a moment: only if not, somebody has to ask.
+            follows = new is not None and new.spec.rollout is None and self.declared.staged.has_default
+            self.requests.pass_soon(UNDECIDED_SECONDS if follows else SETTLE_SECONDS)
 
     def _on_staged_set(self, old: ConfigSet | None, new: ConfigSet | None, host: ObjectMeta) -> None:
         """Ask for a pass if something else is for this host; until it is decided, it keeps what it has."""
         one = new or old
         kept = self.declared.staged.kept_of(one) if one is not None else None
-        was, wants = _wanted(old, kept, host), _wanted(new, kept, host)
+        peers = self._peers(old, new)
+        if any(self._lags(other, host, peers) for other in _members(old, new, peers)):
+            self.requests.pass_soon(SETTLE_SECONDS + _spread(new, host))
+        was, wants = _wanted(old, kept, host, peers), _wanted(new, kept, host, peers)
         if was == wants or (wants is _HELD and kept is not None):
             return
         if wants is _HELD:
             self.requests.pass_soon(UNDECIDED_SECONDS)
+        elif old and new and kept and _only_follows(old, new, kept):
+            self.requests.pass_soon(FOLLOWING_SECONDS * choosing.position(host.uid, "") / SCALE)
         else:
             self.requests.pass_soon(SETTLE_SECONDS + _spread(new, host))
+
+    def _peers(self, *sets: ConfigSet | None) -> Peers:
+        """Return all sets, if one of these moves together with others."""
+        if not any(one is not None and choosing.is_grouped(one) for one in sets):
+            return choosing.ALONE
+        return choosing.by_name(self.declared.sources.config_sets.values())
+
+    def _lags(self, config_set: ConfigSet, host: ObjectMeta, peers: Peers) -> bool:
+        """Tell whether another revision of a set is for this host than it has."""
+        if not choosing.in_stages(config_set):
+            return False
+        kept = self.declared.staged.kept_of(config_set)
+        choice = choosing.for_host(config_set, kept, host, peers)
+        if choice.content is not Content.REVISION:
+            return False
+        has = choosing.applied(kept).digest if kept is not None else ""
+        return has != (choice.revision.digest if choice.revision is not None else "")
 
     def _on_node(self, change: Change[ManagedNode]) -> None:
         old, new, desired_states = change.old, change.new, self.declared.desired_states
@@ -96,11 +124,17 @@ class DeclaredChanges:
 _HELD: Final = object()
 
 
-def _wanted(config_set: ConfigSet | None, kept: ConfigSet | None, host: ObjectMeta) -> object:
+def _members(old: ConfigSet | None, new: ConfigSet | None, peers: Peers) -> Iterable[ConfigSet]:
+    """Return the sets that move together with one: what is published of it decides about them, too."""
+    known = [choosing.members_of(one, peers) for one in (old, new) if one is not None]
+    return {one.metadata.name: one for each in known for one in each}.values()
+
+
+def _wanted(config_set: ConfigSet | None, kept: ConfigSet | None, host: ObjectMeta, peers: Peers) -> object:
     """Return what of a set is for a host that has `kept` of it; None = nothing."""
-    if config_set is None:
+    if config_set is None or is_leaving(config_set):
         return None
-    choice = choosing.for_host(config_set, kept, host)
+    choice = choosing.for_host(config_set, kept, host, peers)
     if choice.content is Content.HELD:
         return _HELD
     meta, spec, revision = config_set.metadata, config_set.spec, choice.revision
@@ -112,6 +146,12 @@ def _wanted(config_set: ConfigSet | None, kept: ConfigSet | None, host: ObjectMe
     return revision, generation, spec.enforcement
 
 
+def _only_follows(old: ConfigSet, new: ConfigSet, kept: ConfigSet) -> bool:
+    """Tell whether a set begins to follow the default of its namespace, and says what the host has."""
+    begins = new.spec.rollout is None and choosing.in_stages(new) and not choosing.in_stages(old)
+    return begins and choosing.is_for_all(new) and choosing.has_same(new, kept)
+
+
 def _spread(config_set: ConfigSet | None, host: ObjectMeta) -> float:
     """Return how long to wait with a change for which others have their turn as well; none to return."""
     status = config_set.status.rollout if config_set is not None else None
@@ -119,7 +159,12 @@ def _spread(config_set: ConfigSet | None, host: ObjectMeta) -> float:
         return 0.0
     if choosing.is_canary(status, host.labels):
         return 0.0
-    return SPREAD_SECONDS * choosing.position(host.uid, status.next.digest) / SCALE
+    return SPREAD_SECONDS * choosing.place(status, host) / SCALE
+
+
+def _says(config_set: ConfigSet) -> tuple[object, ...]:
+    """Return what of a set is not the operator's."""
+    return config_set.spec, config_set.metadata.labels, is_leaving(config_set)
 
 
 def _called_silent(node: ManagedNode) -> bool:

@@ -8,16 +8,19 @@ from dataclasses import dataclass, field, replace
 
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.desired_state import DesiredState, DesiredStateCache
+from nodemanager.agent.declared.known_sets import KnownSets
 from nodemanager.agent.declared.sources import Sources
 from nodemanager.agent.declared.staged_sets import StagedSets
 from nodemanager.agent.report.node_object import NodeObject
+from nodemanager.api.common import choosing
 from nodemanager.api.common.choosing import Wait
-from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.configset import ConfigSet, is_leaving
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.host.inventory.identity import Identity
 from nodemanager.host.process.threads import in_thread
 from nodemanager.kube import errors
 from nodemanager.kube.objects import ObjectMeta
+from nodemanager.plan.set_doubts import SetsTold
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +33,10 @@ class Declared:
     desired_state: DesiredState
     waits: Mapping[str, Wait] = field(default_factory=dict)
     """Why sets have another revision than they shall have, by name."""
+    told: SetsTold | None = None
+    """What the API says of all sets; None = it is not there to say anything."""
+    basis: object = None
+    """What that follows from."""
 
 
 @dataclass(slots=True)
@@ -46,7 +53,9 @@ class Declarations:
     heard: Callable[[ManagedNode], None] = lambda _node: None
     """Told of our ManagedNode before anything is done about it."""
     chose: Callable[[Sequence[ConfigSet]], None] = lambda _sets: None
-    """Told which sets are for this host, before anything is done about them."""
+    """Told which sets are for this host, or were, before anything is done about them."""
+    known_sets: KnownSets | None = None
+    """Tells which sets there are no longer; None = nobody wants to know."""
     own: ObjectMeta | None = None
     """Who the host was in the last pass; None before the first."""
 
@@ -71,17 +80,55 @@ class Declarations:
     async def current(self, node: ManagedNode) -> Declared:
         """Return what is declared for our ManagedNode as of now, and remember it."""
         self.heard(node)
+        told_of, (node, inputs) = node, await self._known(node)
         self.own = node.metadata
-        inputs = self.sources.inputs()
-        chosen = await self.staged.choose(inputs.config_sets, node.metadata)
+        everything = inputs.config_sets
+        staying = [one for one in everything if not is_leaving(one)]
+        chosen = await self.staged.choose(staying, node.metadata)
         sets = replace(inputs, config_sets=tuple(chosen)).matching(node)
-        self.chose(sets)
+        # What is remembered is not all that there is: a set that is missing there is not gone.
+        known, basis = self.known_sets if node is told_of else None, self._basis(inputs)
+        self.chose(sets if known is None else known.concerned(everything, sets))
+        told = await known.ask(everything, sets, node.metadata) if known is not None else None
         await self.sources.follow(await self.desired_states.references(sets, node))
         # Once more: what was referred to for the first time is there only now.
         inputs = self.sources.inputs().knowing(node)
         desired_state = await self.desired_states.make(sets, inputs, node)
         await self._remember(sets, inputs, node)
-        return Declared(sets, desired_state, self.staged.waits)
+        return Declared(sets, desired_state, self.staged.waits, told, basis)
+
+    def is_current(self, declared: Declared) -> bool:
+        """Tell whether nobody has changed, since a pass began, what it takes for declared no longer."""
+        if self.offline or self.sources.config_sets.interrupted:
+            return False
+        return declared.basis == self._basis(self.sources.inputs())
+
+    def _basis(self, inputs: DeclaredInputs) -> object:
+        """Return what of the API decides which sets are for this host, but for their contents."""
+        own = self.node.known()
+        host, peers = own.metadata if own is not None else ObjectMeta(), choosing.by_name(inputs.config_sets)
+        sets = {
+            one.metadata.uid: (
+                one.metadata.generation, one.metadata.labels, one.metadata.deletion_timestamp,
+                choosing.chosen(one, host, peers),
+            )
+            for one in inputs.config_sets
+        }  # fmt: skip
+        return sets, host.uid, host.labels, host.deletion_timestamp
+
+    async def _known(self, node: ManagedNode) -> tuple[ManagedNode, DeclaredInputs]:
+        """Return everything that is declared, with the host that it was read for.
+
+        Without the API, sets that only its new labels make its own cannot be read: it stays what it was.
+        """
+        try:
+            await self.sources.complete(node.metadata.labels)
+        except errors.KubeError as error:
+            if not self.offline or (before := self.sources.memory.node) is None:
+                raise
+            log.warning("this host goes on with the labels that it had: %s", error)
+            return before, self.sources.memory.inputs()
+        return node, self.sources.inputs()
 
     async def _remember(self, sets: Sequence[ConfigSet], inputs: DeclaredInputs, node: ManagedNode) -> None:
         """Keep what this pass is made of for a start without the API."""

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from nodemanager.agent.declared.foreign_sets import ForeignSet
 from nodemanager.api.common import matching
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.host.inventory.identity import Identity
 from nodemanager.kube.objects import ObjectMeta
+from nodemanager.plan.set_doubts import SetsTold
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class DeclaredInputs:
     """By name of the Secret; one that is missing does not exist or may not be read."""
     config_maps: Mapping[str, Mapping[str, str | bytes]] = field(default_factory=dict)
     """By name of the ConfigMap; what is bytes was in its binaryData."""
+    told: SetsTold | None = None
+    """What an API says of all sets, also of those that are not for this host; None = none was asked."""
     withheld: str = ""
     """Why no Secret is here although some are known; empty = all are here."""
 
@@ -43,4 +47,5 @@ class DeclaredInputs:
     def matching(self, node: ManagedNode) -> list[ConfigSet]:
         """Return the ConfigSets that are meant for a host."""
         labels = node.metadata.labels
-        return [one for one in self.config_sets if matching.matches(one, labels)]
+        known = (one for one in self.config_sets if not isinstance(one, ForeignSet))
+        return [one for one in known if matching.matches(one, labels)]

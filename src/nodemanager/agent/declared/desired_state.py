@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 
@@ -21,7 +22,7 @@ from nodemanager.api.common.node_conditions import PROGRESSING
 from nodemanager.host.base import Wanted
 from nodemanager.kube import conditions
 from nodemanager.plan import merge, templates
-from nodemanager.plan.desired import Contents, Desired, Failure
+from nodemanager.plan.desired import Contents, Desired, Failure, Item
 from nodemanager.plan.focus import Lens
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.stages import KINDS, HostKinds
@@ -42,8 +43,13 @@ class DesiredState:
     @functools.cached_property
     def observed(self) -> frozenset[ResourceId]:
         """What is reported and left alone when somebody else changes it."""
+        return frozenset(self.left)
+
+    @functools.cached_property
+    def left(self) -> Mapping[ResourceId, Item[Any]]:
+        """The same, with what is to become of it."""
         groups = self.desired.items.values()
-        return frozenset(item.id for group in groups for item in group if item.observe)
+        return {item.id: item for group in groups for item in group if item.observe}
 
     @functools.cached_property
     def paths(self) -> frozenset[str]:
@@ -167,8 +173,8 @@ def visible(node: ManagedNode, *, own: bool = False) -> tuple[object, ...]:
     in it.
     """
     status = msgspec.structs.replace(
-        node.status, observed_generation=0, conditions=[], configsets=[], drift=None, file_backups={},
-        last_file_bucket_gc=None, heartbeat=None, upgrade=None,
+        node.status, observed_generation=0, conditions=[], configsets=[], drift=None, left_drifts=None,
+        file_backups={}, last_file_bucket_gc=None, heartbeat=None, upgrade=None, orphans=None,
     )  # fmt: skip
     passing = {PROGRESSING, conditions.READY} if own else {PROGRESSING}
     states = [(one.type, one.status) for one in node.status.conditions if one.type not in passing]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nodemanager.agent.declared import default_rollout, known_sets
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.staged_sets import StagedSets
-from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.configset import CONFIG_SETS, is_leaving
 from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.client.calls import Selection
@@ -23,12 +24,20 @@ UNREADABLE = (errors.NotFound, errors.Forbidden)
 async def fetch(client: Client, namespace: str, identity: Identity, renderer: Rendering) -> DeclaredInputs:
     """Return what an API declares for a host, with the Secrets and ConfigMaps that it refers to."""
     here = Selection(namespace)
-    config_sets = (await client.list(CONFIG_SETS, here)).items
+    page = await client.list(CONFIG_SETS, here)
+    config_sets, unread = page.items, {one.key.name: "cannot be read" for one in page.malformed}
     nodes = (await client.list(MANAGED_NODES, here)).items
     inputs = DeclaredInputs(tuple(config_sets), tuple(nodes))
     node = inputs.node(identity)
-    staged = StagedSets(lambda name: client.get(CONFIG_SET_REVISIONS, name, namespace))
-    inputs = replace(inputs, config_sets=tuple(await staged.choose(config_sets, node.metadata)))
+    staged = StagedSets(
+        lambda name: client.get(CONFIG_SET_REVISIONS, name, namespace),
+        lambda: default_rollout.is_staged(client, namespace),
+    )
+    staying = [one for one in config_sets if not is_leaving(one)]
+    inputs = replace(inputs, config_sets=tuple(await staged.choose(staying, node.metadata)))
+    told = known_sets.told(config_sets, inputs.matching(node), node.metadata, unread)
+    waits = {name: why.message for name, why in staged.waits.items()}
+    told = replace(told, unsure={**told.unsure, **waits})
     needed = await referring.referenced(renderer, inputs.matching(node), node)
     secrets, config_maps = {}, {}
     for name in needed.secrets:
@@ -41,4 +50,4 @@ async def fetch(client: Client, namespace: str, identity: Identity, renderer: Re
             config_maps[name] = (await client.get(CONFIG_MAPS, name, namespace)).values
         except UNREADABLE:
             continue
-    return DeclaredInputs(inputs.config_sets, inputs.nodes, secrets, config_maps)
+    return DeclaredInputs(inputs.config_sets, inputs.nodes, secrets, config_maps, told)

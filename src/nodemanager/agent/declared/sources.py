@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from nodemanager.agent.declared import foreign_sets
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
+from nodemanager.agent.declared.foreign_sets import ForeignSet
 from nodemanager.agent.declared.memory import Memory
 from nodemanager.agent.declared.references import FIRST_READ, ReferenceWatch
 from nodemanager.agent.link.api_reachability import ApiReachability
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.kube.objects import key_of
 from nodemanager.plan.templates import References
 from nodemanager.runtime.cache import Cache
 
@@ -47,6 +52,20 @@ class Sources:
             )
         withheld = self.reachability.withheld()
         return replace(inputs, secrets={}, withheld=withheld) if withheld else inputs
+
+    async def complete(self, labels: Mapping[str, str]) -> None:
+        """Have all sets whole that are for a host with these labels, and trim the others; raises KubeError.
+
+        One that does not decode any more stays trimmed: it is as if it had never been heard of.
+        """
+        if not self.live:
+            return
+        self.config_sets.trim_by(partial(foreign_sets.trimmed, labels=labels))
+        for one in self.config_sets.values():
+            key = key_of(one)
+            lacks = isinstance(one, ForeignSet) and foreign_sets.concerns(one, labels)
+            if lacks and key not in self.config_sets.malformed:
+                await self.config_sets.read_whole(key)
 
     async def follow(self, needed: References) -> None:
         """Watch what templates read; what the API cannot be asked for now is not waited for.

@@ -18,6 +18,7 @@ from nodemanager.agent.drift.drift_log import DriftLog
 from nodemanager.agent.link.api_reachability import ApiReachability
 from nodemanager.agent.report.node_object import NodeObject
 from nodemanager.api.common import reported
+from nodemanager.api.common.declarations import ESCALATE, IN_TURN
 from nodemanager.api.common.managednode import MANAGED_NODES, DriftRecord, ManagedNode
 from nodemanager.api.rights.host_rights import MAX_EVENT_HOST
 from nodemanager.client.verbs import Client
@@ -33,6 +34,8 @@ _REASONS: Final = {
     "observed": ("Warning", "DriftObserved"),
     "failed": ("Warning", "DriftNotRepaired"),
 }
+_LEFT: Final = {IN_TURN: ("Warning", "DriftWaiting"), ESCALATE: ("Warning", "DriftEscalated")}
+"""What is told of drifts that wait, by their policy."""
 _HOPELESS: Final = (errors.Invalid, errors.BadRequest, errors.TooLarge)
 
 
@@ -119,6 +122,8 @@ class Delivery:
 
     async def _create(self, node: ManagedNode, record: DriftRecord, reason: str = "") -> None:
         kind, usual = _REASONS.get(record.outcome, ("Warning", ""))
+        if record.outcome == "observed":
+            kind, usual = _LEFT.get(record.policy, (kind, usual))
         said = f"{record.resource}: {record.message}" if record.resource else record.message
         said += f" ({record.took})" if record.took else ""
         said += f", by {record.by}" if record.by else ""

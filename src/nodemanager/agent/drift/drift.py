@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from nodemanager.agent.declared.memory import HeldStore
+from nodemanager.api.common.declarations import OBSERVE
 from nodemanager.api.common.managednode import DriftRecord
 from nodemanager.host.results import Outcome, Result
 from nodemanager.kube.go import durations
@@ -47,8 +48,13 @@ class DriftWatch:
         self._before: dict[ResourceId, Declared] | None = None
         """What held when a pass began that is not over."""
         self._load()
-        self._saved = _digest_of(self._document())
+        self._saved = _digest_of(self.document())
         """Digest of what is on disk."""
+
+    @property
+    def known(self) -> frozenset[ResourceId]:
+        """What held, or was left alone, when it was last looked at."""
+        return frozenset((*self._held, *self._seen))
 
     def begin(self) -> None:
         """Take note that a pass begins: its results are judged by what held now, whatever repairs find."""
@@ -103,7 +109,8 @@ class DriftWatch:
             if not one.drifted:
                 continue
             if one.outcome in _LEFT_ALONE:
-                mark = _digest(one.mark)
+                # Whoever is to be called now was not when it was observed only.
+                mark = _digest(one.mark, one.policy if one.policy != OBSERVE else "")
                 new, self._seen[one.id] = self._seen.get(one.id) != mark, mark
             elif one.bad:
                 new, self._told[one.id] = self._told.get(one.id) != one.message, one.message
@@ -113,9 +120,9 @@ class DriftWatch:
                 found.append(one)
         return found
 
-    def save(self) -> None:
-        """Put on disk what the next process has to know, if that is new; blocking."""
-        document = self._document()
+    def save(self, document: Mapping[str, str] | None = None) -> None:
+        """Put on disk what the next process has to know, as it is now or was, if that is new; blocking."""
+        document = self.document() if document is None else document
         digest = _digest_of(document)
         if self._store is not None and digest != self._saved and self._store.save_held(document):
             self._saved = digest  # else the next one tries again
@@ -143,8 +150,9 @@ class DriftWatch:
                 found.setdefault(self.owning_resource(one.id, declared), set()).add(one.outcome)
         return found
 
-    def _document(self) -> dict[str, str]:
-        held, seen = self._held.copy(), self._seen.copy()  # a thread does this, and repairs go on
+    def document(self) -> dict[str, str]:
+        """Return what the next process has to know."""
+        held, seen = self._held.copy(), self._seen.copy()  # a thread may do this, and repairs go on
         found = {str(one): digest for one, digest in held.items()}
         return found | {f"{_SEEN}{one}": mark for one, mark in seen.items()}
 
@@ -163,6 +171,7 @@ def record(one: Result, now: str, took: float) -> DriftRecord:
         resource=str(one.id),
         outcome=_OUTCOMES.get(one.outcome, "failed"),
         message=one.message,
+        policy=one.policy if not repaired and one.policy != OBSERVE else "",
         found=one.found,
         wanted=one.wanted,
         took=durations.format_seconds(round(max(took, 0.0), 4)) if repaired else "",

@@ -2,9 +2,9 @@
 
     add -> (about a second, many at once) -> on disk -> waiting -> reported -> forgotten but for the newest
 
-What is reported was on disk before. So a crash may lose the drifts of the last second, of which nobody
-has heard, but never gives a number again that somebody has heard of. Nothing is synced per drift: memory
-cards wear out, and a storm of drifts must not wait for them.
+What is reported was on disk before, and so was what the status tells of (`settle`). A crash may lose the
+drifts of the last second, of which nobody has heard, but never gives a number again that somebody has
+heard of. Nothing is synced per drift: memory cards wear out, and a storm of drifts must not wait for them.
 """
 
 from __future__ import annotations
@@ -96,6 +96,7 @@ class DriftLog:
         self._failed = False
         self._adopted = False
         self._wake = asyncio.Event()
+        self._storing = asyncio.Lock()
         self._stored = asyncio.Event()
         self._load()
         self._moments.clear()
@@ -218,9 +219,18 @@ class DriftLog:
         finally:
             self.flush()
 
+    async def settle(self) -> bool:
+        """Have on disk what was added until now, without waiting for the second; tell whether it is."""
+        sequence = self.sequence
+        if not self._failed:  # else `run` tries again in a while
+            await to_the_end(self._store())
+        return self._saved >= sequence
+
     async def _store(self) -> None:
-        batch = self._batch()
-        self._settle(batch, await in_thread(lambda: self._write(batch)))
+        async with self._storing:  # one after the other: each goes on where the last one ended
+            if self._wake.is_set():
+                batch = self._batch()
+                self._settle(batch, await in_thread(lambda: self._write(batch)))
 
     def flush(self) -> None:
         """Write down everything now; for the end, and where nobody waits for the disk."""

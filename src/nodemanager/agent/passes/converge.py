@@ -21,7 +21,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from nodemanager.agent.passes import recovery
+from nodemanager.agent.passes import noting, recovery
 from nodemanager.agent.passes.background import Background, BackgroundJob
 from nodemanager.agent.passes.progress import Progress
 from nodemanager.agent.passes.stage import Stage, changed_by, newer, was_held, without, without_aborted
@@ -34,13 +34,14 @@ from nodemanager.host.kind_parts import HostParts, Work
 from nodemanager.host.observe import Observer
 from nodemanager.host.results import Outcome, Result, result
 from nodemanager.host.stages import PARTS
+from nodemanager.host.state.ownership_ledger import OwnershipLedger
 from nodemanager.host.state.state_lock import StateLock
 from nodemanager.plan import drift_policies, preview, subscribers, unmade
 from nodemanager.plan.desired import Contents, Desired, Item
 from nodemanager.plan.focus import Focus
 from nodemanager.plan.host_kinds import AnyKind, PlanInput
 from nodemanager.plan.layout import Layout
-from nodemanager.plan.resources import FILE, ResourceId, file_id
+from nodemanager.plan.resources import FILE, PACKAGE, SERVICE, ResourceId, file_id
 from nodemanager.plan.stages import KINDS, HostKinds
 from nodemanager.plan.steps import Blocked, Noop, Step, changes
 from nodemanager.plan.unmade import HeldBack
@@ -91,6 +92,8 @@ class Converger:
     """Users whose service manager has yet to notice what repairs enabled; empty is the host's own."""
     replaced: dict[str, str] = field(default_factory=dict)
     """SHA-256 of what files contained before they were first replaced or removed, until a report takes it."""
+    ledger: OwnershipLedger | None = None
+    """Where is taken down what this host has because of ConfigSets; None = nobody wants to know."""
     _aborted: set[str] = field(default_factory=set)
     """ConfigSets that the last pass broke off: repairs do not go on with them either."""
     _swept: set[str] = field(default_factory=set)
@@ -163,9 +166,8 @@ class Converger:
         return results
 
     async def _begin(self, desired: Desired, contents: Contents) -> None:
-        """Make the state ours, and find out how an earlier process of ours has left the host."""
-        if self.lock is not None and self.lock.take(make=any(desired.items.values())):
-            self.tools.journal.reload()  # whoever had it before may have written there
+        """Find out how an earlier process of ours has left the host."""
+        self.take_state(desired)
         self.background.begin_pass(desired, contents)
         jobs = recovery.jobs(desired, self.tools, self.progress, self.background.busy)
         for config_set, todo in jobs.items():
@@ -173,6 +175,13 @@ class Converger:
         if jobs:
             await self.background.wait(self.patience)
         self._tidy(desired)
+
+    def take_state(self, desired: Desired) -> None:
+        """Make the state ours, as long as we live; raise if another process has it."""
+        if self.lock is not None and self.lock.take(make=any(desired.items.values())):
+            self.tools.journal.reload()  # whoever had it before may have written there
+            if self.ledger is not None:
+                self.ledger.reload()
 
     async def repair(
         self,
@@ -236,26 +245,44 @@ class Converger:
         """Observe, plan, apply; once more, if what was done changed what was observed."""
         kind, results, held = stage.kind, list[Result](), stage.held
         for _ in range(2):
-            steps = drift_policies.leave_alone(
-                kind.plan(work.given, await self._look(kind, work)), stage.observe_only
-            )
+            facts = await self._look(kind, work)
+            steps = drift_policies.leave_alone(kind.plan(work.given, facts), stage.observe_only)
             if kind.name in self.kinds.after_files:
                 steps = without_aborted(steps, self._aborted)
             steps = unmade.without(without(steps, stage.unknown), stage.held_back)
-            steps = self.background.put_off(steps, stage.busy)
             held = held or not self.may_act()
-            if held:
-                steps = drift_policies.hold_back(steps)
-            steps = drift_policies.put_off(steps, stage.shut)
+            steps = self.may_do(steps, stage.busy, stage.shut, held=held)
+            if self.ledger is not None and kind.owning is not None:
+                steps = await noting.noted(
+                    self.ledger, kind.owning, steps, work, facts, self.parts[kind.name]
+                )
+                if kind.name == PACKAGE and changes(steps):
+                    await noting.foresee(self.ledger, work, self.parts[SERVICE])
             if kind.background:
                 steps = self._start(steps, stage, work)
             elif (acting := changes(steps)) and not work.given.repair:
                 self.underway.doing(acting)
             done = await self.parts[kind.name].apply(steps, work)
+            if self.ledger is not None and kind.owning is not None:
+                await noting.tell_failures(self.ledger, done)
             results = newer(results, done) if results else done
             if not kind.again(steps, work.given):
                 break
         return results
+
+    def may_do(
+        self, steps: list[Step], busy: AbstractSet[str], shut: AbstractSet[str], *, held: bool
+    ) -> list[Step]:
+        """Return the steps without what is not to be done now."""
+        steps = self.background.put_off(steps, busy)
+        if held:
+            steps = drift_policies.hold_back(steps)
+        return drift_policies.put_off(steps, shut)
+
+    def taking_back(self, desired: Desired, contents: Contents, whole: Layout) -> Work:
+        """Return what it takes to put back a few resources that are not declared any more."""
+        given = PlanInput(desired, contents, layout=whole)
+        return Work(given, self.observer, self.tools, self.bucket, frozenset(self._aborted))
 
     async def refresh(self) -> None:
         """Have service managers notice what repairs enabled: a second or so, in which they answer nobody."""
@@ -354,6 +381,7 @@ class Converger:
         except OSError as error:
             log.warning("%s", error)
         folders = {item.declaration.path.rpartition("/")[0] or "/" for item in desired.files}
+        folders |= noting.owned_folders(self.ledger)
         folders.add(tools.journal.folder)
         if self.bucket is not None:
             folders.add(self.bucket.folder)

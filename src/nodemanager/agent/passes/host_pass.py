@@ -14,10 +14,13 @@ from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.host_state import HostState
 from nodemanager.agent.passes.notifies import Notifier
 from nodemanager.agent.passes.pass_schedule import PassSchedule
+from nodemanager.agent.passes.pruning import Pruner
+from nodemanager.agent.passes.stage import bad_sets
 from nodemanager.agent.report.reporting import Reporter
 from nodemanager.agent.report.status import Collection, Pass
 from nodemanager.agent.report.status_writer import StatusWriter
 from nodemanager.agent.requests import Requests
+from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.host.base import Busy
 from nodemanager.host.process.threads import in_thread
@@ -27,6 +30,10 @@ from nodemanager.plan.desired import Desired
 from nodemanager.runtime import controller
 
 
+def _nobody(_sets: Sequence[ConfigSet], _results: Sequence[Result]) -> None:
+    """Record nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class PassReports:
     """Who is told of passes."""
@@ -34,6 +41,10 @@ class PassReports:
     writer: StatusWriter
     reporter: Reporter
     notifier: Notifier
+    heard: Callable[[bool], Awaitable[None]]
+    """Told of every whole pass, and whether the API knows of it."""
+    changed: Callable[[Sequence[ConfigSet], Sequence[Result]], None] = _nobody
+    """Records what was changed."""
 
     async def passed(
         self, node: ManagedNode, declared: Declared, results: Sequence[Result], collection: Collection | None
@@ -41,10 +52,13 @@ class PassReports:
         """Tell of a pass; while the API is away, only whoever is on this host."""
         sets, desired = declared.sets, declared.desired_state.desired
         self.reporter.passed(node, sets, desired, results)
+        self.changed(sets, results)
         about = Pass(sets, desired.conflicts, (), None, collection=collection, waits=declared.waits)
         self.writer.host.passed(about, node.metadata.generation)
-        if await self.writer.write(look=True):
-            bad = _bad_sets(results)
+        told = await self.writer.write(look=True)
+        await self.heard(told)
+        if told:
+            bad = bad_sets(results)
             await self.notifier.applied(one for one in sets if one.metadata.name not in bad)
 
     async def broke_off(self, node: ManagedNode, error: Exception) -> None:
@@ -69,6 +83,7 @@ class HostPass:
     reports: PassReports
     follow: Callable[[], Awaitable[None]]
     """Has what the pass was about watched on the host."""
+    pruner: Pruner
 
     async def run(self) -> controller.ReconcileResult:
         """Do one pass, and return when the next one is due."""
@@ -91,11 +106,16 @@ class HostPass:
         async with self.converger.host_lock:  # what a repair under way finds is about what was wanted before
             collection = await self.schedule.housekeeper.collect_if_due()
             observe_only = self.host_state.begin(desired_state)
+            self.converger.take_state(desired_state.desired)
+            known = self.host_state.watch.known
+            await in_thread(lambda: self.pruner.begin(known, declared.told))
         done = await self.converger.run(
             desired_state.desired, desired_state.contents, observe_only, self.host_state.held
         )
-        results = self.host_state.passed(done + _held(desired_state.desired))
-        await in_thread(self.host_state.watch.save)
+        done += _held(desired_state.desired)
+        pruned = await self._prune(declared, done)
+        results = self.host_state.passed(done, pruned)
+        await self.host_state.save()
         failed, clock = any(one.failed for one in results), self.host_state.clock()
         self.schedule.passed(failed=failed, again_in=self.host_state.patience.due_in(clock))
         held = any(one.outcome is Outcome.HELD for one in results)
@@ -104,10 +124,15 @@ class HostPass:
         await self.follow()  # before the report, which says what cannot be watched
         await self.reports.passed(node, declared, results, collection)
 
-
-def _bad_sets(results: Sequence[Result]) -> set[str]:
-    """Return the sets that do not hold, whether it was tried or not."""
-    return {name for one in results if one.bad or one.put_off for name in one.sources}
+    async def _prune(self, declared: Declared, done: Sequence[Result]) -> list[Result]:
+        """Take back what nobody declares; if that may have changed in a long pass, the next one does it."""
+        if declared.told is None:
+            self.pruner.wait_anew()
+            return []
+        if not self.declared.is_current(declared):
+            self.requests.pass_soon()
+            return []
+        return await self.pruner.run(declared.desired_state.desired, declared.told, bad_sets(done))
 
 
 def _held(desired: Desired) -> list[Result]:

@@ -15,8 +15,10 @@ from nodemanager.agent.declared.desired_state import DesiredState
 from nodemanager.agent.drift import drift
 from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.agent.drift.repair_backoff import RepairBackoff
+from nodemanager.agent.drift.repair_turn import RepairTurn
 from nodemanager.agent.passes.patience import Patience
 from nodemanager.api.common.managednode import DriftRecord
+from nodemanager.host.process.threads import in_thread
 from nodemanager.host.results import Outcome, Result
 from nodemanager.kube import times
 from nodemanager.plan.resources import ResourceId
@@ -27,6 +29,10 @@ class DriftRecorder(Protocol):
 
     def add(self, record: DriftRecord) -> DriftRecord:
         """Take a drift and return it with its number; does not wait for anything."""
+        ...
+
+    async def settle(self) -> bool:
+        """Have on disk what was added until now; tell whether it is."""
         ...
 
 
@@ -48,6 +54,8 @@ class HostState:
     patience: Patience = field(default_factory=Patience)
     who: Callable[[ResourceId], str] = nobody
     """Tells who changed something last."""
+    turn: RepairTurn = field(default_factory=RepairTurn)
+    """Whether a pass may put back what is otherwise left alone."""
     desired_state: DesiredState | None = None
     """What is wanted; None before the first pass."""
     results: dict[ResourceId, Result] = field(default_factory=dict)
@@ -68,15 +76,20 @@ class HostState:
             self.backoff.keep_only(desired_state.declared)
         self._repaired = {}
         self.watch.begin()
-        return self.watch.observe_only(desired_state.declared, desired_state.observed)
+        turn = self.turn.begin()
+        its = turn.config_set if turn is not None else ""
+        observed = frozenset(one for one, item in desired_state.left.items() if its not in item.turns)
+        return self.watch.observe_only(desired_state.declared, observed)
 
     def held(self, one: ResourceId) -> bool:
         """Tell whether a resource held before, as it is declared now."""
         return self.desired_state is not None and self.watch.held(one, self.desired_state.declared)
 
-    def passed(self, results: Sequence[Result]) -> list[Result]:
-        """Take the results of a pass; return those worth telling, with drifts marked."""
-        judged = self._judge(results, None)
+    def passed(self, results: Sequence[Result], pruned: Sequence[Result] = ()) -> list[Result]:
+        """Take the results of a pass, and what it took back; return those worth telling, drifts marked."""
+        judged = [*self._judge(results, None), *pruned]
+        under_way = (one for one in results if one.outcome is Outcome.WAITING and not one.awaits)
+        self.turn.passed({name for one in under_way for name in one.sources})
         told = [one for one in judged if one.outcome is not Outcome.UNCHANGED]
         told = self.patience.judged(told, self.clock(), whole=True)
         self.results = {one.id: one for one in told}
@@ -101,6 +114,16 @@ class HostState:
                     del self.results[one.id]
                 if self._repaired.get(one.id) is one:  # the pass that is under way need not tell it again
                     self._repaired[one.id] = replace(one, outcome=Outcome.UNCHANGED)
+
+    async def save(self) -> None:
+        """Have on disk what the next process has to know, before anybody hears of it.
+
+        Drifts first: who is killed in between tells one twice. The other way round, the next process would
+        take one for told that is lost.
+        """
+        known = self.watch.document()
+        if await self.drifts.settle():  # else the next save has both
+            await in_thread(lambda: self.watch.save(known))
 
     def _replace(self, results: Iterable[Result]) -> None:
         """Put newer results in the place of older ones."""
@@ -130,7 +153,7 @@ class HostState:
 
     def _judge(self, results: Sequence[Result], since: Mapping[ResourceId, float] | None) -> list[Result]:
         declared = self.desired_state.declared if self.desired_state else {}
-        judged = self._with_names(self.watch.judge(declared, results, whole=since is None))
+        judged = self._with_names(self.watch.judge(declared, results, whole=since is None), declared)
         stamp, clock = times.rfc3339(self.now()), self.clock()
         first = min((since or {}).values(), default=clock)
         for one in self.watch.fresh(judged):
@@ -140,9 +163,17 @@ class HostState:
         self._note_repairs(judged, clock, trying=since is not None)
         return judged
 
-    def _with_names(self, results: Iterable[Result]) -> list[Result]:
-        """Say of all that somebody changed who it was."""
-        return [replace(one, by=self.who(one.id)) if one.drifted else one for one in results]
+    def _with_names(self, results: Iterable[Result], declared: Mapping[ResourceId, object]) -> list[Result]:
+        """Say of all that somebody changed who it was, and what becomes of it."""
+        left = self.desired_state.left if self.desired_state else {}
+        found = []
+        for one in results:
+            if one.drifted:
+                item = left.get(self.watch.owning_resource(one.id, declared))
+                policy, turns = (item.policy, item.turns) if item is not None else ("", ())
+                one = replace(one, by=self.who(one.id), policy=policy, turns=turns)  # noqa: PLW2901
+            found.append(one)
+        return found
 
     def _note_repairs(self, judged: Sequence[Result], clock: float, *, trying: bool) -> None:
         """Take note of what was put back or failed: once for a directory, however much was purged in it."""

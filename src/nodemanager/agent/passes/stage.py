@@ -56,6 +56,11 @@ def changed_by(results: Sequence[Result]) -> set[ResourceId]:
     return {one.id for one in results if one.outcome is Outcome.CHANGED}
 
 
+def bad_sets(results: Sequence[Result]) -> set[str]:
+    """Return the sets that do not hold, whether it was tried or not."""
+    return {name for one in results if one.bad or one.put_off for name in one.sources}
+
+
 def without(steps: list[Step], unknown: Mapping[ResourceId, str]) -> list[Step]:
     """Hold back the steps that must not be done now."""
     if not unknown:

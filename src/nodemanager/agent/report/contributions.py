@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from nodemanager.agent.report import status
+import msgspec
+
+from nodemanager.agent.passes.host_state import HostState
+from nodemanager.agent.report import left_drift_report, orphan_report, status
 from nodemanager.agent.report.status_writer import Contribution
 from nodemanager.agent.requests import Requests
 from nodemanager.agent.upgrades.upgrade_part import UpgradePart
 from nodemanager.api.common import node_conditions
+from nodemanager.api.common.declarations import ESCALATE, IN_TURN
 from nodemanager.api.common.managednode import ManagedNodeStatus
+from nodemanager.host.state.ownership_ledger import LedgerError, OwnershipLedger
 from nodemanager.kube import conditions
 from nodemanager.kube.conditions import Condition
+from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.probes import ProbeServer
 
 
@@ -76,6 +83,50 @@ def of_labels(refusal: Callable[[], str]) -> Contribution:
     return contribute
 
 
+def of_orphans(ledger: OwnershipLedger, registry: Registry, node: str) -> Contribution:
+    """Return what says which resources nobody declares any more and are still there."""
+    gauge = registry.gauge(
+        "nodemanager_orphans", "Resources that nobody declares any more and that are still there.", ("node",)
+    )
+
+    def contribute(found: ManagedNodeStatus, _now: datetime, _generation: int) -> ManagedNodeStatus:
+        try:
+            left = orphan_report.orphans(ledger.owned, ledger.sets)
+        except LedgerError:
+            return found
+        gauge.labels(node).set(left.count if left else 0)
+        return msgspec.structs.replace(found, orphans=left)
+
+    return contribute
+
+
+def of_left_drifts(host_state: HostState, registry: Registry, node: str) -> Contribution:
+    """Return what says which drifts are not put back by themselves, and who they wait for."""
+    gauge = registry.gauge(
+        "nodemanager_drift_left",
+        "Resources that differ and wait, for the turn of this host (in-turn) or for a person (escalate).",
+        ("node", "policy"),
+    )
+
+    def waiting(policy: str) -> float:
+        return float(len(left_drift_report.left(list(host_state.results.values()), policy)))
+
+    for policy in (IN_TURN, ESCALATE):
+        gauge.labels(node, policy).set_function(functools.partial(waiting, policy))
+
+    def contribute(found: ManagedNodeStatus, now: datetime, generation: int) -> ManagedNodeStatus:
+        results = list(host_state.results.values())
+        return left_drift_report.of_results(found, results, host_state.turn.used, now, generation)
+
+    return contribute
+
+
 def of_upgrades(part: UpgradePart) -> Contribution:
     """Return what says how upgrades go."""
     return lambda found, _now, _generation: status.of_upgrades(found, part.status)
+
+
+def of_no_edge(found: ManagedNodeStatus, now: datetime, generation: int) -> ManagedNodeStatus:
+    """Return the status without what an agent said that was told to look: nobody looks any more."""
+    del now, generation
+    return found if found.edge is None else msgspec.structs.replace(found, edge=None)

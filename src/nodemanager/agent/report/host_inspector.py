@@ -3,58 +3,22 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import logging
 from dataclasses import dataclass, replace
 
-import msgspec
-
-from nodemanager import __version__
-from nodemanager.agent.report import status
-from nodemanager.agent.report.status import HostInventory
-from nodemanager.api.common.managednode import ManagedNode, OperatingSystem, WireGuardStatus
+from nodemanager.agent.report.host_inventory import HostInventory, inventory
+from nodemanager.api.common.managednode import ManagedNode, WireGuardStatus
 from nodemanager.client.verbs import Client
 from nodemanager.host.base import Runner
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.inventory import network, ssh_keys, wireguard
-from nodemanager.host.inventory.identity import Identity, read_release
+from nodemanager.host.inventory import wireguard
+from nodemanager.host.inventory.identity import Identity
 from nodemanager.host.process.runner import RunError
 from nodemanager.kube import errors
 from nodemanager.kube.core import SECRETS
 
 log = logging.getLogger(__name__)
 PRIVATE, PUBLIC = "private-key", "public-key"
-MAX_WORD, MAX_LINE = 64, 256
-"""What the API takes of one text: an os-release may say anything, and the rest of the status shall arrive."""
-
-
-async def inventory(tree: Tree, identity: Identity, run: Runner) -> HostInventory:
-    """Return what is seen of a host without asking anybody else."""
-    alive = tree.running
-    return HostInventory(
-        agent_version=__version__,
-        os=operating_system(tree, identity),
-        interfaces=await network.interfaces(run) if alive else {},
-        ssh_host_keys=ssh_keys.host_keys(tree),
-        wire_guard=await wireguard.interfaces(run) if alive else [],
-    )
-
-
-def operating_system(tree: Tree, identity: Identity) -> OperatingSystem:
-    """Return what runs here; read anew, as an upgrade changes it while we are running."""
-    release, kernel = read_release(tree), identity.kernel
-    named = release.get("PRETTY_NAME") or f"{identity.system} {kernel}"
-    return OperatingSystem(
-        id=identity.os_id[:MAX_WORD], version=release.get("VERSION_ID", "")[:MAX_WORD],
-        pretty_name=named[:MAX_LINE], kernel=kernel[:MAX_LINE],
-    )  # fmt: skip
-
-
-async def as_reported(node: ManagedNode, root: str, identity: Identity, run: Runner) -> ManagedNode:
-    """Return a ManagedNode with the status that an agent would report; what it says already, stays."""
-    with contextlib.closing(Tree(root)) as tree:  # its own: others may work in theirs
-        seen = await inventory(tree, identity, run)
-    return msgspec.structs.replace(node, status=status.filled(node.status, seen))
 
 
 @dataclass(slots=True)

@@ -29,6 +29,11 @@ SOCKET: Final = f"{'' if LINUX else '/var'}/run/nodemanager/agent.sock"
 MAX_SHOWN: Final = 64
 """Entries of a list that are passed on; a host in trouble must not grow an answer without end."""
 
+NOT_LOOKED_YET: Final = "no pass is over yet"
+AS_DECLARED: Final = "as declared"
+FAULTY: Final = "does not hold"
+UNKNOWN: Final = "not known yet"
+
 
 class Api(Struct, omit_defaults=False):
     """How the agent stands with the API."""
@@ -165,12 +170,20 @@ class Snapshot(Struct, omit_defaults=False):
         """Return what does not hold, in words; empty = the host is as declared."""
         found = [f"{one.type}: {_why(one)}" for one in self.conditions if _is_fault(one)]
         if not any(one.type == conditions.READY for one in self.conditions):
-            found.append("no pass is over yet, so nobody knows")
+            found.append(NOT_LOOKED_YET)
         if self.passes.error:
             found.append(f"the last pass was broken off: {self.passes.error}")
         if self.owed:
             found.append(f"owed: {', '.join(one.resource for one in self.owed[:5])}")
         return found
+
+    @property
+    def state(self) -> str:
+        """How the host is, in few words."""
+        faults = self.faults()
+        if not faults:
+            return AS_DECLARED
+        return UNKNOWN if NOT_LOOKED_YET in faults else FAULTY
 
     def line(self) -> str:
         """Return all of it in one line, for `systemctl status`."""
@@ -178,7 +191,7 @@ class Snapshot(Struct, omit_defaults=False):
         sets = len(self.config_sets)
         faults = self.faults()
         held = f"{sets} ConfigSet{'' if sets == 1 else 's'}, {total} resource{'' if total == 1 else 's'}"
-        parts = [f"{held}: {f'does not hold: {faults[0]}' if faults else 'all as declared'}"]
+        parts = [f"{held}: {f'{self.state}: {faults[0]}' if faults else f'all {AS_DECLARED}'}"]
         if self.hold:
             parts.append(f"held until {self.hold.until}: {self.hold.reason}")
         if self.drift.last_time:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nodemanager.agent.drift.repair_backoff import ContestedResource
@@ -11,16 +11,23 @@ from nodemanager.agent.report.status_writer import StatusWriter
 from nodemanager.host.results import Result
 
 
+def _nobody(_results: Sequence[Result]) -> None:
+    """Record nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class RepairReports:
     """What the repair loop tells, and to whom."""
 
     reporter: Reporter
     writer: StatusWriter
+    changed: Callable[[Sequence[Result]], None] = _nobody
+    """Records what was changed."""
 
     def repaired(self, results: Sequence[Result], seconds: float) -> None:
         """Count and log what was put back so many seconds after it was touched."""
         self.reporter.repaired(results, seconds)
+        self.changed(results)
 
     def contested(self, one: ContestedResource) -> None:
         """Warn that somebody else keeps changing something."""

@@ -64,6 +64,10 @@ class Reporter:
         self._drift = registry.counter(
             "nodemanager_drift_repaired_total", "Foreign changes undone.", ("node",)
         )
+        self._pruned = registry.counter(
+            "nodemanager_pruned_total", "Resources put back that nobody declares any more.",
+            ("node", "kind", "result"),
+        )  # fmt: skip
         self._repair_seconds = registry.histogram(
             "nodemanager_drift_repair_seconds", "From noticing a foreign change to having undone it.",
             ("node",), _REPAIR_BUCKETS,
@@ -134,6 +138,9 @@ class Reporter:
         if one.outcome not in (Outcome.CHANGED, Outcome.FAILED):
             return
         said = "success" if one.outcome is Outcome.CHANGED else "error"
+        if one.pruned:
+            self._pruned.labels(self._node, one.id.kind, said).inc()
+            return
         by, counter = self._counts[one.id.kind]
         if by:
             for each in one.sources if by == "configset" else one.operations:
@@ -150,7 +157,7 @@ class Reporter:
             by = f", by {one.by}" if one.by else ""
             log.info("%s%s (%.0f ms)%s", "drift: " if one.drifted else "", said, one.seconds * 1000, by)
             if self._events and node is not None and not one.drifted:  # each drift is reported by itself
-                self._events.normal(MANAGED_NODES, node, "Changed", said)
+                self._events.normal(MANAGED_NODES, node, "Pruned" if one.pruned else "Changed", said)
         elif one.outcome is Outcome.OBSERVED or one.put_off:
             if self._told.get(str(one.id)) != one.message:
                 what = _LEFT[one.outcome]

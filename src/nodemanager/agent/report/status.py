@@ -13,6 +13,7 @@ import msgspec
 
 from nodemanager.agent.drift.repair_backoff import ContestedResource
 from nodemanager.agent.report import backup_records
+from nodemanager.agent.report.host_inventory import HostInventory
 from nodemanager.agent.upgrades.upgrade_reporter import UpgradeStatus
 from nodemanager.api.common import choosing, enforcement, node_conditions
 from nodemanager.api.common.choosing import Wait
@@ -21,11 +22,7 @@ from nodemanager.api.common.managednode import (
     AppliedConfigSet,
     Drift,
     Heartbeat,
-    Interface,
     ManagedNodeStatus,
-    OperatingSystem,
-    SSHHostKey,
-    WireGuardStatus,
 )
 from nodemanager.api.common.node_upgrades import UpcomingUpgrades
 from nodemanager.host.results import Outcome, Result
@@ -36,18 +33,6 @@ REFRESH: Final = timedelta(hours=1)
 """How old `lastApplied` may get while nothing changes: fresh enough for people, rare enough for SD cards."""
 MAX_ERROR: Final = 4096
 MAX_NAMED: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class HostInventory:
-    """What was seen of the host itself."""
-
-    agent_version: str = ""
-    os: OperatingSystem = field(default_factory=OperatingSystem)
-    interfaces: Mapping[str, Interface] = field(default_factory=dict)
-    ssh_host_keys: Sequence[SSHHostKey] = ()
-    wire_guard: Sequence[WireGuardStatus] = ()
-    jailed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +84,6 @@ def of_host(
         ssh_host_keys=list(inventory.ssh_host_keys),
         wire_guard=list(inventory.wire_guard),
         jailed=inventory.jailed,
-    )
-
-
-def filled(status: ManagedNodeStatus, inventory: HostInventory) -> ManagedNodeStatus:
-    """Return the status with what was seen of the host wherever it says nothing."""
-    return msgspec.structs.replace(
-        status,
-        agent_version=status.agent_version or inventory.agent_version,
-        release=status.release or inventory.os.kernel,
-        os=status.os if status.os is not None else inventory.os,
-        interfaces=status.interfaces or dict(inventory.interfaces),
-        ssh_host_keys=status.ssh_host_keys or list(inventory.ssh_host_keys),
-        wire_guard=status.wire_guard or list(inventory.wire_guard),
     )
 
 
@@ -238,7 +210,7 @@ def _entry(
         resource_version=meta.resource_version,
         observed_generation=meta.generation,
         last_applied=old.last_applied if old else None,
-        error=_joined(one for one in mine if one.failed),
+        error=joined(one for one in mine if one.failed),
         waiting=_waiting(mine) or _cut(str(done.waits.get(meta.name, ""))),
         conflicts=list(done.conflicts.get(meta.name, ())),
         revision=applied.revision,
@@ -260,7 +232,7 @@ def _waiting(mine: Sequence[Result]) -> str:
     """Return what a set waits for: what its resources need, and its window."""
     if any(one.outcome is Outcome.SHUT for one in mine):
         return enforcement.WAITS
-    return _joined(one for one in mine if one.outcome is Outcome.WAITING)
+    return joined(one for one in mine if one.outcome is Outcome.WAITING)
 
 
 def _is_old(stamp: str | None, now: datetime) -> bool:
@@ -289,7 +261,7 @@ def _ready(done: Pass) -> Condition:
     else:
         reason = node_conditions.APPLYING if at else node_conditions.WAITING
     waiting = [one for one in bad if not one.failed]
-    return not_ready(_joined([*failed, *waiting]) or at, reason)
+    return not_ready(joined([*failed, *waiting]) or at, reason)
 
 
 def _progressing(done: Pass, settled: str) -> Condition:
@@ -301,7 +273,7 @@ def _progressing(done: Pass, settled: str) -> Condition:
 
 def _under_way(done: Pass) -> str:
     """Return what is being done: by a pass, or by executions that no pass waits for."""
-    return _cut(done.under_way) or _joined(
+    return _cut(done.under_way) or joined(
         one for one in done.results if one.outcome is Outcome.WAITING and not one.awaits
     )
 
@@ -323,7 +295,7 @@ def _drifted(done: Pass) -> Condition:
     if bad:
         return Condition(
             type=node_conditions.DRIFTED, status=conditions.TRUE, reason=node_conditions.NOT_REPAIRED,
-            message=_joined(bad),
+            message=joined(bad),
         )  # fmt: skip
     if done.contested:
         return Condition(
@@ -333,7 +305,7 @@ def _drifted(done: Pass) -> Condition:
     if observed := [one for one in done.results if one.outcome is Outcome.OBSERVED or _held_drift(one)]:
         return Condition(
             type=node_conditions.DRIFTED, status=conditions.TRUE, reason=node_conditions.OBSERVED,
-            message=_joined(observed),
+            message=joined(observed),
         )  # fmt: skip
     return Condition(type=node_conditions.DRIFTED, status=conditions.FALSE, reason=node_conditions.NO_DRIFT)
 
@@ -380,7 +352,7 @@ def _conflicted(done: Pass) -> Condition:
     )  # fmt: skip
 
 
-def _joined(results: Iterable[Result]) -> str:
+def joined(results: Iterable[Result]) -> str:
     """Return the messages of failures, the first few in full and the number of the others."""
     return _listed([f"{one.id}: {one.said}" for one in results])
 

@@ -11,18 +11,18 @@ acknowledged it, so that conflicts, refusals and outages lose nothing: the next 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Protocol
 
 from nodemanager.agent.link.api_reachability import ApiReachability
 from nodemanager.agent.report import heartbeat, status
+from nodemanager.agent.report.host_inventory import HostInventory
 from nodemanager.agent.report.host_report import HostReport
 from nodemanager.agent.report.node_object import NodeObject
 from nodemanager.agent.requests import SETTLE_SECONDS, Requests
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
-from nodemanager.host.process.threads import in_thread
 from nodemanager.kube import errors
 from nodemanager.runtime import controller
 
@@ -36,13 +36,17 @@ Contribution = Callable[[ManagedNodeStatus, datetime, int], ManagedNodeStatus]
 class Inspector(Protocol):
     """What looks at the host itself."""
 
-    async def look(self, node: ManagedNode) -> status.HostInventory:
+    async def look(self, node: ManagedNode) -> HostInventory:
         """Return what is there now."""
         ...
 
     def close(self) -> None:
         """Give back what is held open."""
         ...
+
+
+async def _nothing() -> None:
+    """Wait for nothing."""
 
 
 @dataclass(eq=False, slots=True)
@@ -56,6 +60,8 @@ class StatusWriter:
     inspector: Inspector
     others: Sequence[Contribution]
     now: Callable[[], datetime]
+    settle: Callable[[], Awaitable[None]] = _nothing
+    """Has on disk what the status is about to tell of."""
     _look: bool = False
     """The host itself may look different from what the status says."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -68,7 +74,7 @@ class StatusWriter:
 
     async def answer(self) -> None:
         """Do what was asked for in a request."""
-        await in_thread(self.host.host_state.watch.save)
+        await self.host.host_state.save()
         await self.write()
 
     async def write(self, *, look: bool = False) -> bool:
@@ -98,6 +104,7 @@ class StatusWriter:
     async def _write(self) -> None:
         if self.host.empty:
             return
+        await self.settle()
         look, self._look = self._look and self.host.over, False
         try:
             node = await self.node.ensure()
@@ -113,18 +120,20 @@ class StatusWriter:
             self._look = self._look or look  # what was seen was not told
             raise
 
-    async def _attempt(self, node: ManagedNode, inventory: status.HostInventory | None) -> bool:
+    async def _attempt(self, node: ManagedNode, inventory: HostInventory | None) -> bool:
         """Write the status, unless somebody else wrote the object since we read it."""
         done = self.host.now()
+        found = self._status(node, inventory, done)
+        await self.host.host_state.save()  # what is told now is no news to the next process
         try:
-            await self.node.write_status(node, self._status(node, inventory, done))
+            await self.node.write_status(node, found)
         except errors.Conflict:
             return False
         self.host.written(node.status, done)
         return True
 
     def _status(
-        self, node: ManagedNode, inventory: status.HostInventory | None, done: status.Pass | None
+        self, node: ManagedNode, inventory: HostInventory | None, done: status.Pass | None
     ) -> ManagedNodeStatus:
         now, generation, found = self.now(), self.host.generation, node.status
         if inventory is not None:

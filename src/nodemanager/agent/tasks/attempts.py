@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from nodemanager.api.maintenance.task_previews import TaskPreview
+from nodemanager.host.base import HostError
 from nodemanager.plan.tasks.record import StepRecord
 
 REBOOT_NEEDED: Final = "reboot needed"
@@ -82,3 +83,86 @@ class Performer:
         """Bring back how it was before; done again as often as somebody goes down meanwhile."""
         del attempt
         return AttemptResult(succeeded=False, message=f"cannot take back {type(action).__name__}")
+
+
+class LatePerformer(Performer):
+    """Stands for one that is made when it is first needed: an agent at rest has no use for its modules."""
+
+    def __init__(self, make: Callable[[], Performer]) -> None:
+        self._make = make
+        self._made: Performer | None = None
+
+    def _performer(self) -> Performer:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    async def prepare(self, action: Any) -> bytes:
+        """Have it return how it is now."""
+        return await self._performer().prepare(action)
+
+    async def perform(self, action: Any, attempt: Attempt) -> AttemptResult:
+        """Have it done."""
+        return await self._performer().perform(action, attempt)
+
+    async def settle(self, action: Any, attempt: Attempt) -> AttemptResult:
+        """Have it find out how a try ended."""
+        return await self._performer().settle(action, attempt)
+
+    def clean(self) -> None:
+        """Have everything forgotten; one that was never made knows nothing."""
+        if self._made is not None:
+            self._made.clean()
+
+    async def take_back(self, action: Any, attempt: Attempt) -> AttemptResult:
+        """Have it taken back."""
+        return await self._performer().take_back(action, attempt)
+
+
+class _Unknown(Performer):
+    """Carries out nothing: a newer agent took the task, and an older one finds it on disk."""
+
+    _TOLD: Final = AttemptResult(
+        succeeded=False,
+        message="a newer agent took this task, and this one does not know the kind of the step; upgrade it",
+    )
+
+    async def perform(self, action: Any, attempt: Attempt) -> AttemptResult:
+        """Fail."""
+        del action, attempt
+        return self._TOLD
+
+    async def settle(self, action: Any, attempt: Attempt) -> AttemptResult:
+        """Fail: nobody here can tell how it ended."""
+        return await self.perform(action, attempt)
+
+    async def take_back(self, action: Any, attempt: Attempt) -> AttemptResult:
+        """Fail: somebody has to look."""
+        return await self.perform(action, attempt)
+
+
+class _NotAtEdge(Performer):
+    """Carries out nothing: a plain host has neither what edge sites are made of nor the code for it."""
+
+    async def prepare(self, action: Any) -> bytes:
+        """Refuse before anything begins."""
+        raise _not_at_edge(action)
+
+    async def perform(self, action: Any, attempt: Attempt) -> AttemptResult:
+        """Refuse also what was begun by an agent with --edge, before it was restarted without."""
+        del attempt
+        raise _not_at_edge(action)
+
+    async def take_back(self, action: Any, attempt: Attempt) -> AttemptResult:
+        """Refuse: somebody has to look."""
+        del attempt
+        raise _not_at_edge(action)
+
+
+def _not_at_edge(action: Any) -> HostError:
+    what = type(action).__name__.removesuffix("Action")
+    return HostError(f"cannot do {what}: the agent of this host runs without --edge")
+
+
+UNKNOWN: Final = _Unknown()
+NOT_AT_EDGE: Final = _NotAtEdge()

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from nodemanager.agent.tasks.attempts import REBOOT_NEEDED, Attempt, AttemptResult, Performer
+from nodemanager.agent.tasks.attempts import REBOOT_NEEDED, UNKNOWN, Attempt, AttemptResult, Performer
 from nodemanager.agent.tasks.ledger import Entry, LedgerFolder
 from nodemanager.api.maintenance.nodetask import OUTPUT_MAX
 from nodemanager.api.maintenance.task_steps import ACTIONS, TaskAction, TaskStep
@@ -221,7 +221,7 @@ class TaskEngine:
         return self._put(entry, place, undone)
 
     def _performer(self, action: TaskStep | TaskAction) -> Performer:
-        return self.performers[_name(action)]
+        return self.performers.get(_name(action), UNKNOWN)
 
     def _barred(self, entry: Entry) -> str:
         begun = any(step.attempts for step in entry.record.steps)
@@ -270,8 +270,8 @@ async def _foreseen(work: Awaitable[AttemptResult]) -> AttemptResult:
 
 
 def _name(action: TaskStep | TaskAction) -> str:
-    return next(name for name in ACTIONS if getattr(action, name, None) is not None)
+    return next((name for name in ACTIONS if getattr(action, name, None) is not None), "")
 
 
 def _body(action: TaskStep | TaskAction) -> object:
-    return getattr(action, _name(action))
+    return getattr(action, _name(action), None)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import os
 from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final
 
 import msgspec
 
@@ -17,11 +14,10 @@ from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Exclusive, 
 from nodemanager.api.common.declarations import File
 from nodemanager.host.base import HostError
 from nodemanager.host.files import file_facts
-from nodemanager.host.files.bucket import BucketError
+from nodemanager.host.files.former_content import former_content
 from nodemanager.host.kind_parts import Work
 from nodemanager.host.process.threads import in_thread
 from nodemanager.host.results import Outcome
-from nodemanager.host.state import state_files
 from nodemanager.kube import wording
 from nodemanager.plan import resources
 from nodemanager.plan.desired import Content, Contents, Desired, Item
@@ -30,7 +26,6 @@ from nodemanager.plan.host_kinds import PlanInput
 from nodemanager.plan.resources import FILE
 from nodemanager.plan.stages import KINDS
 
-MAX_BYTES: Final = 64 * 1024 * 1024
 MakeContents = Callable[[Desired], Awaitable[Contents]]
 """Makes the contents of files: literal, from Secrets and ConfigMaps, or by a template."""
 
@@ -99,18 +94,8 @@ class Files(Performer):
     async def _kept(self, action: File, before: Before) -> Content:
         """Return what a file contained: it still does, or its backup is in the bucket."""
         bucket, tree = self.converger.bucket, self.converger.observer.tree
-
-        def read() -> bytes:
-            found = b""
-            with contextlib.suppress(OSError):  # something else is there now
-                found = state_files.read(tree, action.path, MAX_BYTES) or b""
-            if hashlib.sha256(found).hexdigest() == before.digest:
-                return found
-            if bucket is None:
-                raise BucketError(f"cannot put back {action.path}: no backups are kept here")
-            return bucket.read(bucket.find(action.path, before.digest))
-
-        return Content(await in_thread(read), before.digest, secret=True)
+        data = await in_thread(lambda: former_content(tree, bucket, action.path, before.digest))
+        return Content(data, before.digest, secret=True)
 
     async def _look(self, action: File) -> FileFact:
         tree = self.converger.observer.tree

@@ -9,17 +9,21 @@ No program of a proposal is run, not even those that only ask whether another on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, NoReturn
 
+import msgspec
+
+from nodemanager.agent.declared import known_sets
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declarations import Declarations
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.desired_state import DesiredState
 from nodemanager.agent.drift import drift
 from nodemanager.agent.passes.converge import Converger
+from nodemanager.agent.passes.pruning import Pruner
 from nodemanager.agent.tasks.attempts import Exclusive
 from nodemanager.agent.tasks.disclosing import Disclosure
 from nodemanager.agent.tasks.references import TaskReferences
@@ -27,7 +31,7 @@ from nodemanager.api.common import configsetpreview, matching
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.configsetpreview import CONFIG_SET_PREVIEWS, BadProposal
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.api.maintenance.task_previews import ProposalRef, TaskPreview
+from nodemanager.api.maintenance.task_previews import PreviewedChange, ProposalRef, TaskPreview
 from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process.runner import RunError
@@ -37,7 +41,8 @@ from nodemanager.plan import merge, templates
 from nodemanager.plan.data import layers
 from nodemanager.plan.desired import Content
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import Step
+from nodemanager.plan.set_doubts import SetsTold
+from nodemanager.plan.steps import Step, changes
 from nodemanager.plan.tasks import previewed
 from nodemanager.rendering import referring
 
@@ -47,9 +52,11 @@ READ_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the host would be."""
+    """What the host would be, or shall be now."""
 
     state: DesiredState
+    told: SetsTold | None = None
+    """What the API says of sets then; None = nothing is taken back."""
     keys: Mapping[str, bytes] = field(default_factory=dict)
     """By path of what is made of Secrets: what only those know who may read them."""
 
@@ -60,8 +67,14 @@ class Basis(NamedTuple):
     state: DesiredState
     sets: Sequence[ConfigSet]
     """Those of this host, each in the revision that it has."""
+    everything: Sequence[ConfigSet]
+    """All that the API has."""
     inputs: DeclaredInputs
     node: ManagedNode
+
+    def told(self, everything: Iterable[ConfigSet], chosen: Sequence[ConfigSet]) -> SetsTold:
+        """Return what follows for this host if the API has these sets."""
+        return known_sets.told(tuple(everything), chosen, self.node.metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,29 +104,46 @@ class Proposals:
             raise HostError(str(error)) from None
         await self.first_pass()
         basis = self._basis()
+        sets = _with_uids(sets, basis.everything)
         instead = {*preview.spec.removed, *(one.metadata.name for one in sets)}
         others = [one for one in basis.sets if one.metadata.name not in instead]
         chosen = [*others, *_meant(sets, basis.node)]
-        return await self.compared(await self._wanted(chosen, basis), basis.state)
+        staying = [one for one in basis.everything if one.metadata.name not in instead]
+        wanted = await self._wanted(chosen, basis)
+        return await self.compared(
+            replace(wanted, told=basis.told([*staying, *sets], chosen)),
+            Wanted(basis.state, basis.told(basis.everything, basis.sets)),
+        )
 
-    async def compared(self, wanted: Wanted, now: DesiredState) -> TaskPreview:
+    async def compared(self, wanted: Wanted, now: Wanted) -> TaskPreview:
         """Return what would be done beyond what is to be done now."""
-        then = wanted.state.desired
+        then, today = wanted.state.desired, now.state.desired
         async with self.exclusive():
-            proposed, anyway = await self._plan(wanted.state), await self._plan(now)
-        steps = previewed.steps(proposed, anyway, previewed.redeclared(then, now.desired))
-        return await in_thread(lambda: self._told(steps, wanted, now))
+            proposed, anyway = await self._plan(wanted.state), await self._plan(now.state)
+            going, gone = await self._taken_back(wanted), await self._taken_back(now)
+        steps = previewed.steps(proposed, anyway, previewed.redeclared(then, today))
+        before = {one.id for one in gone}
+        released = previewed.released(then, today, [one for one in going if one.id not in before])
+        return await in_thread(lambda: self._told(steps, released, wanted, now))
 
     async def _plan(self, state: DesiredState) -> list[Step]:
         looking = replace(self.converger.observer, run=_run_nothing)
         steps = await self.converger.preview(state.desired, state.contents, looking, self.observe_only(state))
         return [*steps, *previewed.held(state.desired)]
 
-    def _told(self, steps: Sequence[Step], wanted: Wanted, now: DesiredState) -> TaskPreview:
+    async def _taken_back(self, wanted: Wanted) -> list[Step]:
+        """Return what is done about what no set declares any more."""
+        ledger = self.converger.ledger
+        if ledger is None or wanted.told is None:
+            return []
+        return changes(await Pruner(self.converger, ledger).preview(wanted.state.desired, wanted.told))
+
+    def _told(
+        self, steps: Sequence[Step], released: Sequence[PreviewedChange], wanted: Wanted, now: Wanted
+    ) -> TaskPreview:
         tree = Tree(self.converger.observer.tree.root)
         try:
-            telling = Disclosure(tree, wanted.state, now, wanted.keys)
-            released = previewed.released(wanted.state.desired, now.desired)
+            telling = Disclosure(tree, wanted.state, now.state, wanted.keys)
             return previewed.summary([*map(telling.change, steps), *released])
         finally:
             tree.close()
@@ -131,7 +161,7 @@ class Proposals:
         known, seen = states.basis(DeclaredInputs(), node)
         node = seen if states.templated else node
         inputs = replace(inputs, nodes=known.nodes or inputs.nodes).knowing(node)
-        return Basis(state, states.sets, inputs, node)
+        return Basis(state, states.sets, inputs.config_sets, inputs, node)
 
     async def _wanted(self, sets: Sequence[ConfigSet], basis: Basis) -> Wanted:
         renderer, kinds, node = self.references.renderer, self.declared.desired_states.kinds, basis.node
@@ -168,6 +198,17 @@ class Proposals:
             left = until - asyncio.get_running_loop().time()
             found[name] = await self.references.find(resource, name, left)
         return {name: one for name, one in found.items() if one is not None}
+
+
+def _with_uids(sets: Sequence[ConfigSet], known: Sequence[ConfigSet]) -> list[ConfigSet]:
+    """Return proposals as the sets that they are to change: only those can give up what they declared."""
+    uids = {one.metadata.name: one.metadata.uid for one in known}
+    return [
+        msgspec.structs.replace(
+            one, metadata=msgspec.structs.replace(one.metadata, uid=uids.get(one.metadata.name, ""))
+        )
+        for one in sets
+    ]
 
 
 def _meant(sets: Sequence[ConfigSet], node: ManagedNode) -> list[ConfigSet]:

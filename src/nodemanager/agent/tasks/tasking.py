@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
 from nodemanager.agent.assembly import ManagedHost
+from nodemanager.agent.audit.audit_trail import AuditTrail
 from nodemanager.agent.declared.declarations import Declarations
 from nodemanager.agent.declared.desired_state import DesiredState, DesiredStateCache
 from nodemanager.agent.drift.drift import DriftWatch
@@ -20,7 +21,7 @@ from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.report.local_status import Board
 from nodemanager.agent.requests import Requests
 from nodemanager.agent.tasks import showing
-from nodemanager.agent.tasks.attempts import Performer
+from nodemanager.agent.tasks.attempts import NOT_AT_EDGE, Exclusive, LatePerformer, Performer
 from nodemanager.agent.tasks.engine import TaskEngine
 from nodemanager.agent.tasks.files import Files
 from nodemanager.agent.tasks.ledger import Entry, LedgerFolder
@@ -28,7 +29,6 @@ from nodemanager.agent.tasks.packages import Packages
 from nodemanager.agent.tasks.previews import Previews
 from nodemanager.agent.tasks.probes import Probes
 from nodemanager.agent.tasks.programs import Programs
-from nodemanager.agent.tasks.proposals import Proposals
 from nodemanager.agent.tasks.reboots import Reboots
 from nodemanager.agent.tasks.references import TaskReferences
 from nodemanager.agent.tasks.reporter import TaskReporter
@@ -37,7 +37,9 @@ from nodemanager.agent.tasks.system_upgrades import Base, SystemUpgrades
 from nodemanager.agent.tasks.task_part import TaskGates, TaskPart, Turn
 from nodemanager.agent.tasks.telling import TaskNews
 from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.maintenance.edge_steps import EDGE_ACTIONS
 from nodemanager.api.maintenance.nodetask import NODE, NODE_TASKS, NodeTask, node_label
+from nodemanager.api.maintenance.task_previews import ProposalRef, TaskPreview
 from nodemanager.client.calls import Selection
 from nodemanager.host.base import HostError, NotSupported
 from nodemanager.host.files.tree import Tree
@@ -77,8 +79,11 @@ class TaskSetup:
     upgrading: Callable[[], bool]
     """Tells whether the host upgrades itself, as its ManagedNode says."""
     drift: DriftWatch
+    trail: AuditTrail
     used_slot: Callable[[], datetime | None] = lambda: None
     """Returns the last slot in which it was upgraded, whoever began that."""
+    edge: Callable[[Programs, Exclusive], Mapping[str, Performer]] | None = None
+    """Returns who carries out the steps of edge sites; None = the host is of none."""
 
 
 class ImageBoot:
@@ -118,6 +123,7 @@ def add_tasks(manager: Manager, registry: Registry, setup: TaskSetup, turn: Turn
     news = TaskNews(link, registry, lambda: bool(turn.task))
 
     def tell(entry: Entry) -> None:
+        setup.trail.task(entry)
         reporter.tell(entry)
         board.changed()
         for listener in turn.told:
@@ -127,6 +133,7 @@ def add_tasks(manager: Manager, registry: Registry, setup: TaskSetup, turn: Turn
         boot_id = await boot_of(setup.managed_host).boot_id()
         tree, state = Tree(setup.managed_host.tree.root), setup.managed_host.state
         ledger = LedgerFolder(tree, f"{state}/tasks")
+        setup.trail.knows(ledger.unfinished())
         runs = Runs(Tree(tree.root), None, setup.managed_host.converger.observer.run, f"{state}/task-runs")
         performers, held = _performers(setup, boot_id, runs, ledger), partial(_held, setup.holds)
         return TaskEngine(ledger, performers, boot_id, _now, tell, held=held)
@@ -243,8 +250,21 @@ def _performers(setup: TaskSetup, boot_id: str, runs: Runs, ledger: LedgerFolder
     def observe_only(state: DesiredState) -> frozenset[ResourceId]:
         return setup.drift.observe_only(state.declared, state.observed)
 
-    first_pass = partial(_first_pass, states)
-    proposals = Proposals(converger, declared, references, exclusive, first_pass, observe_only)
+    programs = Programs(runs, boot_id, references.secrets)
+    at_edge = setup.edge(programs, exclusive) if setup.edge else dict.fromkeys(EDGE_ACTIONS, NOT_AT_EDGE)
+
+    async def propose(ref: ProposalRef) -> TaskPreview:
+        from nodemanager.agent.tasks.proposals import Proposals  # here: few hosts are ever asked
+
+        first_pass = partial(_first_pass, states)
+        proposals = Proposals(converger, declared, references, exclusive, first_pass, observe_only)
+        return await proposals.answer(ref)
+
+    def upgrade_agent() -> Performer:
+        from nodemanager.agent.tasks import agent_upgrades
+
+        return agent_upgrades.of_host(host, lambda: not setup.link.reachability.offline, exclusive)
+
     return {
         "packages": SystemUpgrades(
             replace(packages, earlier=lambda one: ledger.inverse(one.task, one.step)),
@@ -252,11 +272,13 @@ def _performers(setup: TaskSetup, boot_id: str, runs: Runs, ledger: LedgerFolder
             base_of(host),
         ),
         "service": Services(tools.services, exclusive),
-        "execution": Programs(runs, boot_id, references.secrets),
-        "reboot": reboots,
+        "execution": programs,
+        "reboot": replace(reboots, ready=setup.trail.settle),
         "probe": probes,
         "file": Files(converger, references.contents, exclusive, lambda: _paths(declared)),
-        "preview": Previews(tools.packages, lambda: states.pins, plan, exclusive, proposals.answer),
+        "agent_upgrade": LatePerformer(upgrade_agent),
+        "preview": Previews(tools.packages, lambda: states.pins, plan, exclusive, propose),
+        **at_edge,
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -39,8 +40,12 @@ class UpgradeStatus:
 class UpgradeReporter:
     """Says what became of upgrades: events, metrics, log."""
 
-    def __init__(self, node: str, registry: Registry, events: EventRecorder | None) -> None:
+    def __init__(
+        self, node: str, registry: Registry, events: EventRecorder | None,
+        recorded: Callable[[str], None] = lambda _reason: None,
+    ) -> None:  # fmt: skip
         self._node = node
+        self._recorded = recorded
         self._events = events
         self._total = registry.counter(
             "nodemanager_upgrade_total", "Upgrades of this host by result.", ("node", "result")
@@ -66,6 +71,7 @@ class UpgradeReporter:
 
     def tell(self, node: ManagedNode | None, reason: str, message: str, *, bad: bool = False) -> None:
         """Log it, and send it as an Event if there is an object to send it about."""
+        self._recorded(reason)
         log.log(logging.WARNING if bad else logging.INFO, "%s", message)
         if self._events is not None and node is not None:
             send = self._events.warning if bad else self._events.normal

@@ -5,13 +5,26 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from nodemanager.api.common import host_data
-from nodemanager.api.common.declarations import Execution, File, Notify, Package, Service
+from nodemanager.api.common.declarations import (
+    DRIFT_POLICIES,
+    DRIFT_WORDS,
+    REPAIR,
+    Execution,
+    File,
+    Notify,
+    Package,
+    Service,
+)
 from nodemanager.api.common.enforcement import Enforcement
 from nodemanager.api.common.rollout import HISTORY_LIMIT, Rollout, RolloutStatus
 from nodemanager.kube.conditions import Condition
-from nodemanager.kube.hints import meta
+from nodemanager.kube.hints import DURATION, DURATION_MAX, meta
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 from nodemanager.kube.selectors import LabelSelector
+
+PRUNE_TIMEOUT: Final = "10m"
+FINALIZER: Final = "common.nodemanager/prune"
+"""Keeps a set that prunes until its hosts have taken back what they have because of it."""
 
 
 class Templating(Struct):
@@ -55,12 +68,11 @@ class ConfigSetSpec(host_data.HasData):
         str,
         meta(
             "What to do when somebody else changes a resource of this set after it held: repair (default) "
-            "puts it back at once; observe leaves it alone and reports what differs. A resource may say "
-            "otherwise.",
-            enum=("repair", "observe"),
-            default="repair",
+            f"{DRIFT_WORDS} A resource may say otherwise.",
+            enum=DRIFT_POLICIES,
+            default=REPAIR,
         ),
-    ] = "repair"
+    ] = REPAIR
     enforcement: Annotated[
         Enforcement | None,
         meta(
@@ -70,7 +82,10 @@ class ConfigSetSpec(host_data.HasData):
     ] = None
     rollout: Annotated[
         Rollout | None,
-        meta("How a change of this set reaches its hosts; omitted: all of them at once."),
+        meta(
+            "How a change of this set reaches its hosts; omitted: as the RolloutPolicy named default of the "
+            "namespace says, and without one, all of them at once."
+        ),
     ] = None
     revision_history_limit: Annotated[
         int,
@@ -82,6 +97,32 @@ class ConfigSetSpec(host_data.HasData):
             format="int32",
         ),
     ] = HISTORY_LIMIT
+    prune: Annotated[
+        bool,
+        meta(
+            "Whether hosts take back what they have because of this set once it declares that no longer, is "
+            "not for them any more, or is deleted: files get what was there before or go, services are "
+            "stopped and disabled again. What somebody changed since, or another set declares, stays. "
+            "Default false: all of it is left behind; see nodemanager orphans."
+        ),
+    ] = False
+    prune_packages: Annotated[
+        bool,
+        meta(
+            "With prune: whether hosts also remove packages that they installed for this set and that "
+            "nothing else needs. Default false."
+        ),
+    ] = False
+    prune_timeout: Annotated[
+        str,
+        meta(
+            "With prune: how long the deletion of this set waits for its hosts; 0 = not at all, and it has "
+            "no finalizer. Then it is gone, and hosts that were silent take back theirs when they return. "
+            f"Default {PRUNE_TIMEOUT}.",
+            DURATION,
+            max_length=DURATION_MAX,
+        ),
+    ] = PRUNE_TIMEOUT
     templating: Annotated[Templating | None, meta("How the templates of this set are rendered.")] = None
     data: host_data.OfSet = {}
     data_from: host_data.Layers = []
@@ -112,8 +153,8 @@ class ConfigSetSpec(host_data.HasData):
 
 
 SETTINGS: Final = frozenset((
-    "node_selector", "priority", "drift", "enforcement", "rollout", "revision_history_limit", "templating",
-    "notifies", "data", "data_from",
+    "node_selector", "priority", "drift", "enforcement", "rollout", "revision_history_limit", "prune",
+    "prune_packages", "prune_timeout", "templating", "notifies", "data", "data_from",
 ))  # fmt: skip
 """Fields of the spec that say whom it is for and how; every other one is a list of host resources."""
 
@@ -167,4 +208,25 @@ class ConfigSet(Struct):
 
 GROUP: Final = "common.nodemanager"
 VERSION: Final = "v1"
+
+
+def is_leaving(config_set: ConfigSet) -> bool:
+    """Tell whether a set is being deleted, and hosts are to take back what they have because of it.
+
+    It is so until it is gone, also while only a finalizer of somebody else keeps it.
+    """
+    meta = config_set.metadata
+    return bool(meta.deletion_timestamp) and (FINALIZER in meta.finalizers or config_set.spec.prune)
+
+
+def keeping(config_set: ConfigSet, *, has: bool) -> dict[str, object]:
+    """Return the metadata that puts our finalizer on a set, or takes it off; those of others stay."""
+    meta = config_set.metadata
+    others = [one for one in meta.finalizers if one != FINALIZER]
+    return {
+        "resourceVersion": meta.resource_version,  # or we would undo what others added meanwhile
+        "finalizers": [*others, FINALIZER] if has else others,
+    }
+
+
 CONFIG_SETS: Final = Resource(GROUP, VERSION, "ConfigSet", "configsets", ConfigSet)

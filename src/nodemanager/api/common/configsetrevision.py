@@ -8,26 +8,59 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from nodemanager.api.audit.actors import (
+    ADMISSION,
+    CHANGE,
+    CUT,
+    FIELD_MANAGER,
+    MAX_CHANGE,
+    MAX_CLAIM,
+    MAX_USER,
+)
 from nodemanager.api.common.configset import GROUP, VERSION, ConfigSet, ConfigSetSpec
 from nodemanager.api.common.rollout import HISTORY_LIMIT, RevisionRef
 from nodemanager.kube.hints import HEX, NAME_MAX, PRINTABLE, Rule, meta
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 from nodemanager.kube.selectors import LabelSelector
 
-CHANGE: Final = f"{GROUP}/change"
-"""Annotation of a ConfigSet: where its change came from, such as the URL of a commit."""
 RESTART: Final = f"{GROUP}/restart"
 """Annotation of a ConfigSet: another value than before has a rollout that stopped begin again."""
-CHANGE_MAX: Final = 1024
 
 
 class ChangedBy(Struct):
     """Who wrote a spec, as far as the API knows."""
 
+    name: Annotated[
+        str,
+        meta(
+            "Who it was: the user whom the API saw, else the field manager; known tells which of the two.",
+            pattern=PRINTABLE,
+            max_length=MAX_USER + len(CUT),
+        ),
+    ] = ""
+    known: Annotated[
+        str,
+        meta(
+            f"How the name is known: {ADMISSION} is the user whom the API saw, {FIELD_MANAGER} is what a"
+            " program says of itself. Omitted: by an operator that did not know users.",
+            enum=(ADMISSION, FIELD_MANAGER),
+        ),
+    ] = ""
+    claimed: Annotated[
+        str,
+        meta(
+            "The author whom that user names, for GitOps. A claim.", pattern=PRINTABLE, max_length=MAX_CLAIM
+        ),
+    ] = ""
     manager: Annotated[
         str, meta("The field manager, such as kubectl.", pattern=PRINTABLE, max_length=128)
     ] = ""
     time: Annotated[str | None, meta("When it was written.", format="date-time", max_length=64)] = None
+
+    def __str__(self) -> str:
+        """Return who it was, and how that is known unless the API saw it."""
+        who = self.name or self.manager
+        return f"{who} ({FIELD_MANAGER})" if who and self.known != ADMISSION else who
 
 
 class ConfigSetRevisionSpec(Struct):
@@ -60,7 +93,15 @@ class ConfigSetRevisionSpec(Struct):
         meta(
             f"What the annotation {CHANGE} of the set said, such as the URL of a commit. A claim.",
             pattern=PRINTABLE,
-            max_length=CHANGE_MAX,
+            max_length=MAX_CHANGE,
+        ),
+    ] = ""
+    requester: Annotated[
+        str,
+        meta(
+            "Who asked for it: spec.rollout.approval.requester of the set, with differentUser.",
+            pattern=PRINTABLE,
+            max_length=256,
         ),
     ] = ""
 

@@ -7,7 +7,7 @@ default of the schema would make the list of the object differ from that of its 
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 
@@ -54,12 +54,23 @@ CommandName = Annotated[
 ]
 
 
+REPAIR: Final = "repair"
+IN_TURN: Final = "in-turn"
+ESCALATE: Final = "escalate"
+OBSERVE: Final = "observe"
+DRIFT_POLICIES: Final = (REPAIR, IN_TURN, ESCALATE, OBSERVE)
+"""What is done about a drift; of sets that agree on a resource, the one that comes first here counts."""
+DRIFT_WORDS: Final = (
+    "puts it back at once; in-turn reports it and puts it back when the window of the set is open and the "
+    "operator gives this host its turn; escalate leaves it alone until a person has seen to it, and says so; "
+    "observe leaves it alone and reports what differs."
+)
 DriftPolicy = Annotated[
     str,
     meta(
-        "What to do when somebody else changes it after it held: repair puts it back at once; observe leaves "
-        "it alone and reports what differs. Omitted = as spec.drift of the ConfigSet says.",
-        enum=("repair", "observe"),
+        f"What to do when somebody else changes it after it held: repair {DRIFT_WORDS} Omitted = as "
+        "spec.drift of the ConfigSet says.",
+        enum=DRIFT_POLICIES,
     ),
 ]
 

@@ -46,6 +46,20 @@ def is_open(enforcement: Enforcement | None, now: datetime) -> bool:
     )
 
 
+def closes_at(enforcement: Enforcement | None, now: datetime) -> datetime | None:
+    """Return when a set that is enforced at a moment is so no longer; None: no end is in sight."""
+    if enforcement is None:
+        return None
+    ends = [end for start, end in _spans(enforcement) if start <= now and (end is None or now < end)]
+    return None if None in ends else max((one for one in ends if one is not None), default=None)
+
+
+def opens_at(enforcement: Enforcement | None, now: datetime) -> datetime | None:
+    """Return when a set is enforced next; None: at no time that is known."""
+    starts = (start for start, _ in _spans(enforcement or Enforcement()) if start > now)
+    return min(starts, default=None)
+
+
 def next_edge(all_of_them: Iterable[Enforcement | None], now: datetime) -> datetime | None:
     """Return when something opens or closes next."""
     edges = (

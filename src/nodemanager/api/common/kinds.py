@@ -1,4 +1,4 @@
-"""The entries of ConfigSet, its revisions and previews, and ManagedNode in the registry of kinds."""
+"""The entries of ConfigSet and what belongs to it, and of ManagedNode, in the registry of kinds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.configsetpreview import CONFIG_SET_PREVIEWS
 from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
 from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.api.common.rolloutpolicy import DEFAULT, ROLLOUT_POLICIES
 from nodemanager.api.kind_parts import AGE, READ, WRITE, KindColumn, KindEntry, KindRight, condition
 
 _CONFIG_SET: Final = KindEntry(
@@ -15,7 +16,6 @@ _CONFIG_SET: Final = KindEntry(
     # Kubernetes itself answers to "cs" (componentstatuses), so there is a second short name.
     short_names=("cs", "cset"),
     columns=(
-        KindColumn("Priority", ".spec.priority", "Who wins when sets differ: the highest.", "integer"),
         KindColumn("Nodes", ".status.nodes.matched", "Hosts it is meant for.", "integer"),
         KindColumn("Applied", ".status.nodes.applied", "Hosts where all of it holds.", "integer"),
         KindColumn("Failed", ".status.nodes.failed", "Hosts where a part could not be applied.", "integer"),
@@ -25,6 +25,7 @@ _CONFIG_SET: Final = KindEntry(
             "Conflicted", ".status.nodes.conflicted", "Hosts where another set says otherwise.", "integer"
         ),
         AGE,
+        KindColumn("Priority", ".spec.priority", "Who wins when sets differ: the highest.", "integer", 1),
         KindColumn("Rollout", ".status.rollout.phase", "Where the newest change is.", priority=1),
         KindColumn("Ready", condition("Ready"), "Whether it holds on all its hosts.", priority=1),
         KindColumn("Message", condition("Ready", "message"), "Why it does not.", priority=1),
@@ -44,8 +45,7 @@ _MANAGED_NODE: Final = KindEntry(
     resource=MANAGED_NODES,
     short_names=("mn",),
     columns=(
-        KindColumn("OS", ".status.os.prettyName", "Operating system and its version, from os-release."),
-        KindColumn("Release", ".status.release", "Kernel release."),
+        KindColumn("OS", ".status.os.id", "Operating system, as os-release calls it."),
         KindColumn("Agent", ".status.agentVersion", "Version of the agent."),
         KindColumn("Ready", condition("Ready"), "Whether everything declared for the host holds."),
         KindColumn(
@@ -56,6 +56,8 @@ _MANAGED_NODE: Final = KindEntry(
             "Last Seen", ".status.lastSeen", "Time since the last sign of life of a silent host.", "date"
         ),
         AGE,
+        KindColumn("System", ".status.os.prettyName", "Operating system in words.", priority=1),
+        KindColumn("Release", ".status.release", "Kernel release.", priority=1),
         KindColumn("Reason", condition("Ready", "reason"), "Why it is, or is not, ready.", priority=1),
         KindColumn("Alive", condition("Alive"), "Whether it sends signs of life.", priority=1),
         KindColumn("Repaired", ".status.drift.repaired", "Foreign changes that were undone.", "integer", 1),
@@ -86,7 +88,7 @@ _REVISION: Final = KindEntry(
     columns=(
         KindColumn("ConfigSet", ".spec.configSet", "The set that said so."),
         KindColumn("Revision", ".spec.revision", "Counts the revisions of the set.", "integer"),
-        KindColumn("By", ".spec.changedBy.manager", "What wrote it."),
+        KindColumn("By", ".spec.changedBy.name", "Who wrote it: a user, or a program."),
         AGE,
         KindColumn("Change", ".spec.change", "Where it came from: a claim.", priority=1),
         KindColumn("Digest", ".spec.digest", "SHA-256 of what it says.", priority=1),
@@ -115,4 +117,21 @@ _PREVIEW: Final = KindEntry(
     editors=(KindRight(("create", "delete")),),
 )
 
-KINDS: Final = (_MANAGED_NODE, _CONFIG_SET, _REVISION, _PREVIEW)
+_POLICY: Final = KindEntry(
+    resource=ROLLOUT_POLICIES,
+    short_names=("rp",),
+    columns=(
+        KindColumn("Strategy", ".spec.strategy", "Whether hosts wait for their turn."),
+        KindColumn("Soak", ".spec.soak", "How long hosts of a stage have to stay healthy."),
+        KindColumn("Paused", ".spec.paused", "Whether no further host takes a change.", "boolean"),
+        AGE,
+    ),
+    page="reference/rolloutpolicy.md",
+    hosts=(KindRight(("get",), names=(DEFAULT,)),),
+    operator=(),
+    viewers=(KindRight(READ),),
+    # Who may write ConfigSets may have each of them not follow it, so it is no right more.
+    editors=(KindRight(WRITE),),
+)
+
+KINDS: Final = (_MANAGED_NODE, _CONFIG_SET, _REVISION, _PREVIEW, _POLICY)

@@ -11,8 +11,12 @@ import msgspec
 
 from nodemanager.api.common import host_data, node_conditions
 from nodemanager.api.common.acting import Hold
+from nodemanager.api.common.audit_chain import MAX_TOLD, MAX_TOLD_LINE, AuditChain
 from nodemanager.api.common.configset import GROUP, VERSION
+from nodemanager.api.common.edge_state import EdgeState
+from nodemanager.api.common.left_drifts import LeftDrifts
 from nodemanager.api.common.node_upgrades import UpcomingUpgrades, Upgrade
+from nodemanager.api.common.orphans import Orphans
 from nodemanager.kube import conditions as conditions_
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.hints import (
@@ -37,6 +41,10 @@ ANNOTATION_HOLD: Final = "upgrade.nodemanager/hold"
 
 ANNOTATION_REBOOT: Final = "upgrade.nodemanager/reboot"
 """Annotation that, with the value `always`, makes a host reboot after every upgrade, needed or not."""
+
+TAKE_BACK: Final = "common.nodemanager/take-back"
+"""Annotation with which a person says, by the UID of the very ManagedNode as its value, that its host may
+take back what it had as another ManagedNode."""
 
 
 class WireGuardSpec(Struct):
@@ -201,6 +209,15 @@ class DriftRecord(Struct):
     message: Annotated[
         str, meta("What differed, or why it could not be put back.", pattern=TEXT, max_length=4096)
     ] = ""
+    policy: Annotated[
+        str,
+        meta(
+            "Of what is left alone: in-turn = it waits for the turn of this host; escalate = it waits for a "
+            "person.",
+            pattern=ASCII,
+            max_length=64,
+        ),
+    ] = ""
     found: Annotated[
         str,
         meta(
@@ -265,7 +282,7 @@ class ManagedNodeStatus(Struct):
         list[Condition],
         meta(
             "Ready, Progressing, Alive, Drifted, Contested, Conflicted, Watching, TokenRenewed, Duplicated, "
-            "Labelled, Served and Held.",
+            "Labelled, Served, Recorded, Held and Escalated.",
             list_map_keys=("type",),
             max_items=64,
         ),
@@ -287,12 +304,16 @@ class ManagedNodeStatus(Struct):
         ),
     ] = None
     drift: Annotated[Drift | None, meta("What was changed on the host and put back.")] = None
+    left_drifts: Annotated[
+        LeftDrifts | None, meta("What was changed and waits, for the turn of this host or for a person.")
+    ] = None
     configsets: Annotated[
         list[AppliedConfigSet],
         meta(
             "Every ConfigSet that matches the host, with its result.", list_map_keys=("name",), max_items=4096
         ),
     ] = []
+    orphans: Annotated[Orphans | None, meta("What is there although no set declares it any more.")] = None
     interfaces: Annotated[
         dict[str, Interface],
         meta("Network interfaces that are up and have addresses, by name.", max_properties=4096),
@@ -332,6 +353,22 @@ class ManagedNodeStatus(Struct):
         ),
     ] = None
     jailed: Annotated[bool, meta("Whether the agent runs inside a FreeBSD jail.")] = False
+    edge: Annotated[
+        EdgeState | None,
+        meta("Links, bonds, DRBD and boot of a host of an edge site; absent unless its agent has --edge."),
+    ] = None
+    audit_chain: Annotated[
+        AuditChain | None,
+        meta("The end of the host's own chain of what was done on it; absent = it has none."),
+    ] = None
+    audit_records: Annotated[
+        list[Annotated[str, meta("A record, as its line is.", pattern=PRINTABLE, max_length=MAX_TOLD_LINE)]],
+        meta(
+            "The newest records of that chain, and those before them of what people did on the host and of"
+            " drifts. The operator takes these two sorts to its log.",
+            max_items=MAX_TOLD,
+        ),
+    ] = []
 
 
 def upgrading_since(status: ManagedNodeStatus) -> str | None:

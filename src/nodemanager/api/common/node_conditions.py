@@ -30,7 +30,8 @@ one of that set. Where it has one, `waiting` of the set begins with this word.""
 
 REVISION_UNDECIDED: Final = "RevisionUndecided"
 """Reason of Ready=False: a ConfigSet is rolled out in stages, the host has nothing of it, and no operator has
-said yet what of it is for whom."""
+said yet what of it is for whom; or nobody can tell whether it is, by the default of its namespace. Where the
+host has something of it, `waiting` of the set begins with this word."""
 
 VALIDATION_FAILED: Final = "ValidationFailed"
 """Reason of Ready=False: `validate` refused the new content of a file, and the old one is in place."""
@@ -65,6 +66,16 @@ NOT_CONTESTED: Final = "NotContested"
 
 OBSERVED: Final = "Observed"
 """Reason of Drifted=True: a resource differs and is left alone, as its drift policy says."""
+
+ESCALATED: Final = "Escalated"
+"""Condition type: a resource differs whose drift policy is escalate, and a person has to look at it. Absent
+as long as none did."""
+
+DRIFT_ESCALATED: Final = "DriftEscalated"
+"""Reason of Escalated=True; the message says what differs."""
+
+NOTHING_ESCALATED: Final = "NothingEscalated"
+"""Reason of Escalated=False: all of it is as declared again, or is declared otherwise."""
 
 CREDENTIAL_RENEWED: Final = "TokenRenewed"
 """Condition type: the host's own token is renewed in time. Absent where its agent uses another."""
@@ -122,3 +133,17 @@ LABELS_SET: Final = "LabelsSet"
 
 LABELS_REFUSED: Final = "LabelsRefused"
 """Reason of Labelled=False: nobody declared them for this host; the message says how."""
+
+RECORDED: Final = "Recorded"
+"""Condition type: what is done on the host is recorded in its own chain. Told once that could not be done."""
+
+WRITTEN: Final = "Written"
+"""Reason of Recorded=True."""
+
+CANNOT_RECORD: Final = "CannotRecord"
+"""Reason of Recorded=False: the disk does not take it; the message says why. The agent goes on, and the chain
+says later how many records are missing."""
+
+CHAIN_REPLACED: Final = "ChainReplaced"
+"""Reason of Recorded=False: the chain is not the one that the status told of before, as after a restore of an
+older state. The agent goes on with what is there, and says this until it is started again."""

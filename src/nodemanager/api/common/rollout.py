@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Final
 
+from nodemanager.api.common.rollout_groups import GROUP_MAX, GroupRef
+from nodemanager.api.maintenance.health_gates import HealthGate
+from nodemanager.api.maintenance.operations import LocalReference
 from nodemanager.kube.hints import (
     ASCII,
     DURATION,
@@ -11,6 +14,7 @@ from nodemanager.kube.hints import (
     HEX,
     NAME_MAX,
     POSITIVE_DURATION,
+    PRINTABLE,
     TEXT,
     Rule,
     meta,
@@ -42,6 +46,7 @@ UNDOING: Final = "Undoing"
 UNDONE: Final = "Undone"
 PHASES: Final = (STABLE, WAITING, PROGRESSING, SOAKING, PAUSED, UNDOING, UNDONE)
 
+_GROUP: Final = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"
 _COUNT: Final = "([1-9][0-9]{0,6}|[1-9][0-9]?%|100%)"
 
 
@@ -63,8 +68,50 @@ class Canary(Struct):
     ] = LabelSelector()
 
 
+class RolloutApproval(Struct):
+    """Whether somebody has to say yes before any host takes a change."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.differentUser) || !self.differentUser || (has(self.required) && self.required)",
+            "goes with required: true only",
+            ".differentUser",
+        ),
+    )
+
+    required: Annotated[
+        bool,
+        meta("Hosts take a change only once a MaintenanceApproval names its hash. Returning needs none."),
+    ] = False
+    different_user: Annotated[
+        bool, meta("And it must be of somebody else than requester, who changed the set last.")
+    ] = False
+    requester: Annotated[
+        str,
+        meta(
+            "With differentUser: name of the user who writes this. Who changes anything but "
+            "rollout.paused writes another.",
+            pattern=PRINTABLE,
+            max_length=256,
+        ),
+    ] = ""
+
+
 class Rollout(Struct):
     """How a change of the set reaches its hosts."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.strategy == 'Staged' || !(has(self.approval) || has(self.health) || has(self.windowRef))",
+            "must be Staged with approval, health or windowRef: AllAtOnce waits for nothing",
+            ".strategy",
+        ),
+        Rule(
+            "self.strategy == 'Staged' || !has(self.group)",
+            "must be Staged with group: with AllAtOnce hosts take each ConfigSet when they hear of it",
+            ".strategy",
+        ),
+    )
 
     strategy: Annotated[
         str,
@@ -110,7 +157,8 @@ class Rollout(Struct):
         int | str | None,
         meta(
             "How many hosts may be on their way to the change at once; a stage of more is done in parts. "
-            "Hosts that failed are not on their way any more. A number, or a percentage of the hosts such as "
+            "Hosts of the set that a maintenance or an upgrade works on count, too. Hosts that failed are "
+            "not on their way any more. A number, or a percentage of the hosts such as "
             "10%, which is rounded down but is at least 1. Omitted: all of a stage. Canaries go together.",
             minimum=1,
             maximum=1000000,
@@ -144,6 +192,36 @@ class Rollout(Struct):
             enum=(FAIL, IGNORE),
         ),
     ] = FAIL
+    health: Annotated[
+        list[HealthGate],
+        meta(
+            "What must hold before further hosts take the change, and while those soak that have it. Before, "
+            "one waits for it; a stage whose hosts are healthy waits for its timeout; in a soak, one that "
+            "does not hold stops the rollout, as onFailure says. $(host), ready and configSetsHold are "
+            "about hosts that have the change: the last 100 that took it.",
+            max_items=16,
+        ),
+    ] = []
+    window_ref: Annotated[
+        LocalReference | None,
+        meta(
+            "The MaintenanceWindow that must be open, with its minimumTimeLeft, for further hosts to take "
+            "the change. Hosts that have it are watched, and return if it fails, at any time.",
+            atomic=True,
+        ),
+    ] = None
+    approval: Annotated[
+        RolloutApproval | None, meta("Whether somebody has to say yes. See nodemanager rollout approve.")
+    ] = None
+    group: Annotated[
+        str,
+        meta(
+            "ConfigSets of the namespace with the same group move together: a host takes the changes of all "
+            "of them at once, or of none. They have to say the same in rollout and in enforcement.",
+            pattern=_GROUP,
+            max_length=GROUP_MAX,
+        ),
+    ] = ""
     paused: Annotated[
         bool, meta("No further host takes the change while this is true. See nodemanager rollout pause.")
     ] = False
@@ -160,6 +238,14 @@ class RevisionRef(Struct):
         meta("The labels of the ConfigSet, by which it chooses hosts.", max_properties=256),
     ] = {}
     node_selector: Annotated[LabelSelector | None, meta("Its nodeSelector.", atomic=True)] = None
+
+
+class PolicyRef(Struct):
+    """A RolloutPolicy as it was when somebody looked."""
+
+    name: Annotated[str, meta("Its name.", max_length=NAME_MAX)] = ""
+    uid: Annotated[str, meta("Its metadata.uid.", max_length=64)] = ""
+    generation: Annotated[int, meta("Its metadata.generation.", minimum=0)] = 0
 
 
 class RolloutCounts(Struct, omit_defaults=False):
@@ -197,6 +283,17 @@ class RolloutStatus(Struct):
     started_at: Annotated[
         str | None,
         meta("When the rollout of next began; hosts made later take stable.", format="date-time"),
+    ] = None
+    policy: Annotated[
+        PolicyRef | None,
+        meta(
+            "The RolloutPolicy that it follows: spec.rollout is absent, and hosts wait for their turn.",
+            atomic=True,
+        ),
+    ] = None
+    group: Annotated[
+        GroupRef | None,
+        meta("The sets that it moves together with: next is for a host only with theirs.", atomic=True),
     ] = None
     current: Annotated[str, meta("Name of the revision that spec is.", max_length=NAME_MAX)] = ""
     stable: Annotated[

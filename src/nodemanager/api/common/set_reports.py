@@ -38,7 +38,10 @@ class SetOnHost(NamedTuple):
 
 def report_of(node: ManagedNode, config_set: str) -> AppliedConfigSet | None:
     """Return what a host says of a set; None if it has not said anything yet."""
-    return next((entry for entry in node.status.configsets if entry.name == config_set), None)
+    for entry in node.status.configsets:  # asked for each host of a fleet, again and again
+        if entry.name == config_set:
+            return entry
+    return None
 
 
 def holds(report: AppliedConfigSet, generation: int) -> bool:

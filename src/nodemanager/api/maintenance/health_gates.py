@@ -19,7 +19,7 @@ class ObjectGate(Struct):
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "self.kind != 'Secret'",
-            "must not be Secret: whoever may write maintenances would learn what is in it",
+            "must not be Secret: whoever may write gates would learn what is in it",
             ".kind",
         ),
     )
@@ -40,7 +40,10 @@ class ObjectGate(Struct):
         meta("Its name; $(host) is the name of the host.", min_length=1, max_length=NAME_MAX, required=True),
     ] = ""
     namespace: Annotated[
-        str, meta("Its namespace; default: that of the maintenance; not for kinds without.", max_length=63)
+        str,
+        meta(
+            "Its namespace; default: that of the object with the gate; not for kinds without.", max_length=63
+        ),
     ] = ""
     cel: Annotated[
         str,

@@ -117,6 +117,7 @@ _APPROVAL: Final = KindEntry(
     short_names=("mapproval",),
     columns=(
         KindColumn("Maintenance", ".spec.maintenance", "Which maintenance."),
+        KindColumn("ConfigSet", ".spec.configSet", "Which ConfigSet."),
         KindColumn("Approver", ".spec.approver", "Who says yes."),
         AGE,
         KindColumn("Plan", ".spec.planHash", "Hash of the plan.", priority=1),

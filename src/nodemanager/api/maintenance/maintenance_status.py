@@ -33,6 +33,10 @@ PROGRESSING: Final = "Progressing"
 COMPLETE: Final = "Complete"
 """Condition type: all one-shot operations have ended well. For `kubectl wait`."""
 MAX_REASONS: Final = 40
+MAX_ESCALATED: Final = 64
+MAX_REFUSED: Final = 8
+OWN_REQUEST: Final = "OwnRequest"
+PLAN_CHANGED: Final = "PlanChanged"
 MAX_NOTICES: Final = 20
 MAX_NEXT: Final = 5
 
@@ -131,6 +135,21 @@ class WaitReason(Struct):
     remedy: Annotated[str, meta("What ends it.", pattern=PRINTABLE, max_length=512)] = ""
 
 
+class RefusedApproval(Struct):
+    """An approval that does not count."""
+
+    name: Annotated[str, meta("Name of the MaintenanceApproval.", max_length=NAME_MAX, required=True)] = ""
+    approver: Annotated[str, meta("Who approved.", pattern=PRINTABLE, max_length=256)] = ""
+    reason: Annotated[
+        str,
+        meta(
+            "OwnRequest: it is of who asked for the plan, and somebody else has to approve."
+            " PlanChanged: it is of another plan than the present one.",
+            max_length=64,
+        ),
+    ] = ""
+
+
 class PlanState(Struct):
     """What would be, or is being, done."""
 
@@ -169,6 +188,16 @@ class RealtimePlan(Struct):
     operations: Annotated[
         list[Annotated[str, meta("Name of an operation.", max_length=31)]],
         meta("The operations of type realtime that it is about.", max_items=16),
+    ] = []
+
+
+class EscalatedHosts(Struct):
+    """Hosts on which something of an operation of type realtime was changed whose drift is escalate."""
+
+    hosts: Annotated[int, meta("How many there are.", minimum=0)] = 0
+    first: Annotated[
+        list[Annotated[str, meta("Name of a host.", max_length=NAME_MAX)]],
+        meta("The first of them, by name.", max_items=MAX_ESCALATED),
     ] = []
 
 
@@ -226,8 +255,19 @@ class NodeMaintenanceStatus(Struct):
     realtime: Annotated[
         RealtimePlan | None, meta("What would be, or is being, enforced, if that needs an approval.")
     ] = None
+    escalated: Annotated[
+        EscalatedHosts | None, meta("Where somebody has to look at a drift; absent = nowhere.")
+    ] = None
     waiting: Annotated[
         list[WaitReason], meta("Why hosts wait, counted by reason.", max_items=MAX_REASONS)
+    ] = []
+    refused_approvals: Annotated[
+        list[RefusedApproval],
+        meta(
+            "Approvals of this maintenance that do not count, the newest, while somebody has to approve.",
+            list_map_keys=("name",),
+            max_items=MAX_REFUSED,
+        ),
     ] = []
     history: Annotated[list[EndedRun], meta("Runs that have ended, the newest first.", max_items=20)] = []
     notices: Annotated[

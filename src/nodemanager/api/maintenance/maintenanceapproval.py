@@ -1,8 +1,8 @@
-"""MaintenanceApproval: somebody says yes to one plan of one maintenance."""
+"""MaintenanceApproval: somebody says yes to one plan of one maintenance, or to one change of a ConfigSet."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from nodemanager.api.maintenance.maintenancewindow import GROUP, VERSION
 from nodemanager.kube.hints import NAME_MAX, PRINTABLE, Rule, meta
@@ -12,13 +12,19 @@ from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 class MaintenanceApprovalSpec(Struct):
     """Who says yes to which plan."""
 
-    maintenance: Annotated[
-        str, meta("Name of the NodeMaintenance.", min_length=1, max_length=NAME_MAX, required=True)
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule("has(self.maintenance) != has(self.configSet)", "must have either maintenance or configSet", ""),
+    )
+
+    maintenance: Annotated[str, meta("Name of the NodeMaintenance.", min_length=1, max_length=NAME_MAX)] = ""
+    config_set: Annotated[
+        str, meta("Or name of the ConfigSet, whose change is approved.", min_length=1, max_length=NAME_MAX)
     ] = ""
     plan_hash: Annotated[
         str,
         meta(
-            "Hash of the plan, as status.plan.hash has it; another plan is not approved.",
+            "Hash of the plan, as status.plan.hash has it; another plan is not approved. For a ConfigSet: as "
+            "the message of its rollout has it.",
             pattern="^[0-9a-f]{64}$",
             max_length=64,
             required=True,
@@ -38,7 +44,7 @@ class MaintenanceApprovalSpec(Struct):
 
 
 class MaintenanceApproval(Struct):
-    """Somebody says yes to one plan of one maintenance."""
+    """Somebody says yes to one plan of one maintenance, or to one change of a ConfigSet."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[

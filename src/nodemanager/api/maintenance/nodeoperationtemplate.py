@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final
 from nodemanager.api.maintenance.maintenancewindow import GROUP, VERSION
 from nodemanager.api.maintenance.operations import PARAMETER_MAX, PARAMETER_NAME, TYPES
 from nodemanager.api.maintenance.realtime_set import RealtimeSet
-from nodemanager.api.maintenance.task_steps import TaskStep
+from nodemanager.api.maintenance.task_steps import OperationStep
 from nodemanager.kube.hints import PRINTABLE, Rule, meta
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 
@@ -94,7 +94,8 @@ class NodeOperationTemplateSpec(Struct):
         list[Parameter], meta("What may be filled in.", list_map_keys=("name",), max_items=32)
     ] = []
     steps: Annotated[
-        list[TaskStep], meta("What is done, in this order.", list_map_keys=("name",), max_items=MAX_STEPS)
+        list[OperationStep],
+        meta("What is done, in this order.", list_map_keys=("name",), max_items=MAX_STEPS),
     ] = []
     config_set: Annotated[RealtimeSet | None, meta("What shall hold.", atomic=True)] = None
 

@@ -12,9 +12,10 @@ RUN_STOPPED: Final = "RunStopped"
 HOST_FAILED: Final = "HostFailed"
 WAITING_FOR_APPROVAL: Final = "WaitingForApproval"
 WINDOW_CLOSED: Final = "WindowClosed"
+DRIFT_ESCALATED: Final = "DriftEscalated"
 EVENTS: Final = (
     RUN_STARTED, "RunSucceeded", "RunFailed", "RunAborted", "RunReplaced", RUN_STOPPED, HOST_FAILED,
-    WAITING_FOR_APPROVAL, WINDOW_CLOSED,
+    WAITING_FOR_APPROVAL, WINDOW_CLOSED, DRIFT_ESCALATED,
 )  # fmt: skip
 WEBHOOK: Final = "webhook"
 SLACK: Final = "slack"

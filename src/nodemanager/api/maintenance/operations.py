@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Final
 import msgspec
 
 from nodemanager.api.maintenance.realtime_set import RealtimeSet
-from nodemanager.api.maintenance.task_steps import TaskStep
+from nodemanager.api.maintenance.task_steps import OperationStep
 from nodemanager.api.schedule_rules import SCHEDULE
 from nodemanager.kube.hints import NAME_MAX, PRINTABLE, Rule, meta
 from nodemanager.kube.objects import Struct
@@ -132,7 +132,7 @@ class Operation(Struct):
         ),
     ] = {}
     steps: Annotated[
-        list[TaskStep],
+        list[OperationStep],
         meta("What is done, in this order.", list_map_keys=("name",), max_items=MAX_STEPS),
     ] = []
     config_set: Annotated[

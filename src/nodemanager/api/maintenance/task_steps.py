@@ -5,6 +5,22 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Final
 
 from nodemanager.api.common.declarations import Arguments, File
+from nodemanager.api.maintenance.agent_upgrade import AgentUpgradeAction
+from nodemanager.api.maintenance.edge_steps import (
+    EDGE_ACTIONS,
+    BondArmAction,
+    BondCommitAction,
+    BondFlipAction,
+    BondRevertAction,
+    BondStageAction,
+    DrbdPauseAction,
+    DrbdResumeAction,
+    DrbdVerifyAction,
+    KairosStageAction,
+    KairosUpgradeAction,
+    LinkProbeAction,
+    OemFileAction,
+)
 from nodemanager.api.maintenance.task_previews import ProposalRef
 from nodemanager.kube import object_names
 from nodemanager.kube.hints import (
@@ -27,8 +43,12 @@ from nodemanager.kube.objects import Struct
 STOP: Final = "stop"
 CONTINUE: Final = "continue"
 UNDO: Final = "undo"
-ACTIONS: Final = ("packages", "service", "execution", "reboot", "probe", "file", "preview")
-"""The fields of which a step has exactly one."""
+OPERATION_ACTIONS: Final = (
+    "packages", "service", "execution", "reboot", "probe", "file", "preview", "agent_upgrade",
+)  # fmt: skip
+"""The fields of which a step of an operation has exactly one."""
+ACTIONS: Final = (*OPERATION_ACTIONS, *EDGE_ACTIONS)
+"""The same of a task, which may also have those of edge sites: workflows order them, not maintenances."""
 INVERTIBLE: Final = ("packages", "service", "execution", "file")
 """Those that can be the inverse of a step."""
 SYSTEM: Final = "system"
@@ -221,7 +241,14 @@ class TaskAction(Struct):
     file: Annotated[File | None, meta("A file, as in a ConfigSet, put in place once.", atomic=True)] = None
 
 
-def _one_of(fields: tuple[str, ...]) -> Rule:
+def field_name(action: str) -> str:
+    """Return what an action is called in a manifest."""
+    first, *more = action.split("_")
+    return first + "".join(word.capitalize() for word in more)
+
+
+def _one_of(actions: tuple[str, ...]) -> Rule:
+    fields = [field_name(action) for action in actions]
     given = ", ".join(f"has(self.{field})" for field in fields)
     return Rule(
         f"[{given}].exists_one(given, given)",
@@ -229,11 +256,11 @@ def _one_of(fields: tuple[str, ...]) -> Rule:
     )
 
 
-class TaskStep(Struct):
-    """One step of a task."""
+class OperationStep(Struct):
+    """One step of an operation, and of the tasks that are made of it."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        _one_of(ACTIONS),
+        _one_of(OPERATION_ACTIONS),
         Rule(
             "!has(self.execution) || !has(self.execution.timeout) || !has(self.timeout)",
             "is given twice: once is enough, here or in execution",
@@ -258,6 +285,9 @@ class TaskStep(Struct):
     probe: Annotated[ProbeAction | None, meta("Something that must hold.", atomic=True)] = None
     file: Annotated[File | None, meta("A file, as in a ConfigSet, put in place once.", atomic=True)] = None
     preview: Annotated[PreviewAction | None, meta("What would be done.", atomic=True)] = None
+    agent_upgrade: Annotated[
+        AgentUpgradeAction | None, meta("Another version of the agent itself.", atomic=True)
+    ] = None
     timeout: Annotated[
         str,
         meta("How long one try may take; default 10m.",
@@ -283,4 +313,39 @@ class TaskStep(Struct):
     @property
     def action(self) -> str:
         """Which of the actions it is; empty = one of a newer version."""
-        return next((name for name in ACTIONS if getattr(self, name) is not None), "")
+        return next((name for name in ACTIONS if getattr(self, name, None) is not None), "")
+
+
+class TaskStep(OperationStep):
+    """One step of a task."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        _one_of(ACTIONS),
+        *OperationStep.RULES[1:],
+        Rule(
+            "!has(self.undo) || !(has(self.linkProbe) || has(self.drbdVerify))",
+            "must not be given: a probe and a verify have no inverse",
+            ".undo",
+        ),
+    )
+
+    bond_stage: Annotated[BondStageAction | None, meta("Another mode of a bond, prepared.", atomic=True)] = (
+        None
+    )
+    bond_arm: Annotated[BondArmAction | None, meta("The dead-man that puts a bond back.", atomic=True)] = None
+    bond_flip: Annotated[BondFlipAction | None, meta("The mode of a bond, in the kernel.", atomic=True)] = (
+        None
+    )
+    bond_commit: Annotated[BondCommitAction | None, meta("The mode of a bond, for good.", atomic=True)] = None
+    bond_revert: Annotated[BondRevertAction | None, meta("A bond as it was.", atomic=True)] = None
+    link_probe: Annotated[LinkProbeAction | None, meta("What links have to carry.", atomic=True)] = None
+    drbd_pause: Annotated[DrbdPauseAction | None, meta("No resync of a resource of DRBD.", atomic=True)] = (
+        None
+    )
+    drbd_resume: Annotated[DrbdResumeAction | None, meta("Resyncs of a resource again.", atomic=True)] = None
+    drbd_verify: Annotated[DrbdVerifyAction | None, meta("A resource of DRBD, compared.", atomic=True)] = None
+    oem_file: Annotated[OemFileAction | None, meta("A file in /oem of Kairos.", atomic=True)] = None
+    kairos_upgrade: Annotated[KairosUpgradeAction | None, meta("Another image of Kairos.", atomic=True)] = (
+        None
+    )
+    kairos_stage: Annotated[KairosStageAction | None, meta("A stage of Kairos.", atomic=True)] = None

@@ -36,22 +36,35 @@ def policy(
     variables: Mapping[str, str] | None = None,
 ) -> list[Object]:
     """Return a policy that refuses what it cannot judge, and its binding."""
+    spec = _spec(rules, conditions or {}, variables or {})
+    spec["validations"] = list(validations)
+    return _bound("ValidatingAdmissionPolicy", name, spec, {"validationActions": ["Deny"]})
+
+
+def mutating_policy(
+    name: str, rules: Iterable[Object], expression: str, variables: Mapping[str, str]
+) -> list[Object]:
+    """Return a policy that changes objects by a JSON patch, and its binding; what it cannot do is refused.
+
+    It is asked again when somebody else's policy changed the object after it.
+    """
+    spec = _spec(rules, {}, variables)
+    spec["mutations"] = [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}]
+    spec["reinvocationPolicy"] = "IfNeeded"
+    return _bound("MutatingAdmissionPolicy", name, spec, {})
+
+
+def _spec(rules: Iterable[Object], conditions: Mapping[str, str], variables: Mapping[str, str]) -> Object:
     spec: Object = {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": list(rules)}}
     for field, named in (("matchConditions", conditions), ("variables", variables)):
         if named:
             spec[field] = [{"name": one, "expression": text} for one, text in named.items()]
-    spec["validations"] = list(validations)
+    return spec
+
+
+def _bound(kind: str, name: str, spec: Object, binding: Object) -> list[Object]:
+    parts = ((kind, spec), (f"{kind}Binding", {"policyName": name, **binding}))
     return [
-        {
-            "apiVersion": f"{GROUP}/v1",
-            "kind": "ValidatingAdmissionPolicy",
-            "metadata": {"name": name},
-            "spec": spec,
-        },
-        {
-            "apiVersion": f"{GROUP}/v1",
-            "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": {"name": name},
-            "spec": {"policyName": name, "validationActions": ["Deny"]},
-        },
+        {"apiVersion": f"{GROUP}/v1", "kind": each, "metadata": {"name": name}, "spec": said}
+        for each, said in parts
     ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from nodemanager.api.common.configset import CONFIG_SETS, ConfigSetSpec
+from nodemanager.api.common.rollout import Rollout
 from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES, NodeMaintenanceSpec
 from nodemanager.api.rights import admission_policy
@@ -34,6 +36,25 @@ _ASKS: Final = Check(
     f" ({_REQUESTER})",
     "spec.approval.requester must be the user who writes the maintenance",
 )
+_ROLLED_OUT: Final = [
+    "metadata.labels",
+    *(
+        f"spec.{name}"
+        for name in ConfigSetSpec.__struct_encode_fields__
+        if name not in ("rollout", "enforcement")
+    ),
+    *(f"spec.rollout.{name}" for name in Rollout.__struct_encode_fields__ if name not in _MAY_CHANGE),
+]
+_ROLLOUT: Final = "has({0}.spec) && has({0}.spec.rollout)"
+_DECLARES: Final = Check(
+    CONFIG_SETS.plural,
+    f"!({_ROLLOUT.format('object')} && has(object.spec.rollout.approval)"
+    " && has(object.spec.rollout.approval.differentUser) && object.spec.rollout.approval.differentUser) ||"
+    f" (oldObject != null && {_ROLLOUT.format('oldObject')} && {unchanged(*_ROLLED_OUT)}) ||"
+    " (has(object.spec.rollout.approval.requester)"
+    " && object.spec.rollout.approval.requester == request.userInfo.username)",
+    "spec.rollout.approval.requester must be the user who writes the ConfigSet",
+)
 
 
 def policies() -> list[Object]:
@@ -42,7 +63,7 @@ def policies() -> list[Object]:
         POLICY,
         [
             admission_policy.matched(one.group, [one.plural], ["CREATE", "UPDATE"])
-            for one in (MAINTENANCE_APPROVALS, NODE_MAINTENANCES)
+            for one in (MAINTENANCE_APPROVALS, NODE_MAINTENANCES, CONFIG_SETS)
         ],
         [
             admission_policy.validation(
@@ -56,6 +77,12 @@ def policies() -> list[Object]:
                 _ASKS.message,
                 "'spec.approval.requester must be ' + request.userInfo.username + ', who writes the"
                 " maintenance: with differentUser, somebody else has to approve it'",
+            ),
+            admission_policy.validation(
+                _DECLARES.expression,
+                _DECLARES.message,
+                "'spec.rollout.approval.requester must be ' + request.userInfo.username + ', who writes the"
+                " ConfigSet: with differentUser, somebody else has to approve it'",
             ),
         ],
         variables={"kind": "request.resource.resource"},

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from nodemanager.api.audit.actors import CLAIMS
+from nodemanager.api.audit.auditcheckpoint import KEY_SECRET
 from nodemanager.api.common import configset
+from nodemanager.api.common.audit_chain import CHAIN_ACCEPTED
 from nodemanager.api.common.node_conditions import ALIVE
 from nodemanager.api.maintenance.nodetask import NODE_TASKS
 from nodemanager.api.rights import admission_policy, task_policy
@@ -59,7 +62,11 @@ def policies() -> list[Object]:
             admission_policy.validation(one, said)
             for one, said in (_AT_HOME, *((each.expression, each.message) for each in _ALL))
         ],
-        conditions={"is-a-host": _IS_HOST, "is-not-above-hosts": _IS_NOT_ABOVE},
+        conditions={
+            "is-a-host": _IS_HOST,
+            "is-not-above-hosts": _IS_NOT_ABOVE,
+            "is-not-the-audit-key": _IS_NOT_AUDIT_KEY,
+        },
         variables=_VARIABLES,
     )
 
@@ -95,6 +102,13 @@ _IS_NOT_ABOVE = (
     f"({_NAME_OF_ACCOUNT} == '{PREFIX}{OPERATOR}' && request.resource.resource in {_OF_OPERATOR}) || "
     f"!({_OURS_HERE.format('configsets')}.check('create').allowed() || "
     f"{_TOKENS_HERE}.check('create').allowed())"
+)
+# By its type and annotations a Secret is filled with what is not the operator's: this one stays plain.
+_IS_NOT_AUDIT_KEY = (
+    f"!({_IS_NAMED_SO} && {_NAME_OF_ACCOUNT} == '{PREFIX}{OPERATOR}' &&"
+    f" request.namespace == {_NAMESPACE} && request.resource.resource == 'secrets' &&"
+    f" object != null && object.metadata.name == '{KEY_SECRET}' &&"
+    " has(object.type) && object.type == 'Opaque')"
 )
 _NODE = (
     f"has(request.userInfo.extra) && '{NODE_NAME}' in request.userInfo.extra ?"
@@ -216,6 +230,14 @@ _CHECKS = (
         f"{DELETE} || !has(object.status) || !has(object.status.interfaces) ||"
         " object.status.interfaces.all(name, name.matches('^[!-.0-~]+$'))",
         "a host may only tell of interfaces with names that interfaces can have",
+    ),
+    Check(
+        "managednodes",  # what a person asked for would seem to be asked for by the host
+        f"{DELETE} || {[*CLAIMS, CHAIN_ACCEPTED]}.all(key,"
+        " (key in variables.notes) == (key in variables.noted) &&"
+        " (!(key in variables.notes) || variables.notes[key] == variables.noted[key]))",
+        f"a host may not say who asked for something: the annotations {', '.join(CLAIMS)} and"
+        f" {CHAIN_ACCEPTED} are for others",
     ),
     Check("leases", f"!({DELETE})", "a host may not delete Leases"),
     Check(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from nodemanager.api.audit.auditcheckpoint import KEY_SECRET
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.rights.host_rights import account_name
@@ -45,8 +46,12 @@ def needs(
         groups.add(node.spec.upgrade.group)
     wire_guard = node.spec.wire_guard
     own = f"wg-{wire_guard.interface}-{node.metadata.name}" if wire_guard and wire_guard.enabled else ""
+    # Who writes ConfigSets must not get the key of the audit log by referring to it.
     return Needs(
-        tuple(sorted({*secrets, own} - {""})), tuple(sorted(set(config_maps))), tuple(sorted(groups)), own
+        tuple(sorted({*secrets, own} - {"", KEY_SECRET})),
+        tuple(sorted(set(config_maps))),
+        tuple(sorted(groups)),
+        own,
     )
 
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from nodemanager.api import kinds
 from nodemanager.api.common.configset import GROUP
 from nodemanager.api.common.managednode import LABEL_OS
 from nodemanager.api.common.matching import ARCH, OS
@@ -178,6 +177,8 @@ def _token_binding(name: str, access: HostAccess) -> Object:
 
 
 def _own_rules(access: HostAccess) -> list[Object]:
+    from nodemanager.api import kinds  # agents need names of this module, and no kind that is not for them
+
     host = access.hostname
     leases = [account_name(host), *access.lock_groups] if host else []
     rules = [

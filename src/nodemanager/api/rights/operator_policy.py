@@ -1,7 +1,7 @@
 """The admission policy that keeps the operator to what RBAC cannot say: which part of an object it changes.
 
 It writes on hosts who works on them, on tasks why they do not count as done, and on maintenances that they
-must not go before hosts are given back.
+must not go before hosts are given back; on ConfigSets that prune, that hosts have yet to do so.
 What people decide, in `spec` and labels, is not its business: whoever takes it over decides nothing there.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.configset import FINALIZER as PRUNES
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.nodemaintenance import (
     ANNOTATION_PREVIEW,
@@ -27,13 +28,17 @@ from nodemanager.api.rights.operator_rights import NAME
 
 POLICY: Final = NAME
 _IS_OPERATOR: Final = f"request.userInfo.username == 'system:serviceaccount:' + request.namespace + ':{NAME}'"
-_OTHERS: Final = (
-    "(has({0}.metadata.finalizers) ? {0}.metadata.finalizers.filter(one, one != '" + FINALIZER + "') : [])"
-)
+_FINALIZERS: Final = "(has({0}.metadata.finalizers) ? {0}.metadata.finalizers.filter(one, one != '{1}') : [])"
+_DECIDED: Final = ("spec", "metadata.labels", "metadata.annotations", "metadata.ownerReferences")
 _OWNED: Final = (
     "({0} == null || (has({0}.metadata.ownerReferences) &&"
     " {0}.metadata.ownerReferences.exists(one, one.kind == '" + NODE_MAINTENANCES.kind + "')))"
 )
+
+
+def _same_finalizers(but: str) -> str:
+    """Return an expression: of finalizers, none but this one is other than it was."""
+    return f"{_FINALIZERS.format('object', but)} == {_FINALIZERS.format('oldObject', but)}"
 
 
 def policies() -> list[Object]:
@@ -74,7 +79,7 @@ _CHECKS: Final = (
         "request.operation == 'DELETE' ||"
         f" {unchanged('spec', 'metadata.labels', 'metadata.ownerReferences')} &&"
         f" {only_noted(ANNOTATION_RETRY, ANNOTATION_PREVIEW)} &&"
-        f" {_OTHERS.format('object')} == {_OTHERS.format('oldObject')}",
+        f" {_same_finalizers(FINALIZER)}",
         f"the operator may change nothing of a NodeMaintenance but its finalizer {FINALIZER} and the"
         f" annotations {ANNOTATION_RETRY} and {ANNOTATION_PREVIEW}",
     ),
@@ -86,7 +91,9 @@ _CHECKS: Final = (
     ),
     Check(
         CONFIG_SETS.plural,
-        f"{_OWNED.format('object')} && {_OWNED.format('oldObject')}",
-        "the operator may only write the ConfigSets that it makes of NodeMaintenances",
+        f"{_OWNED.format('object')} && {_OWNED.format('oldObject')} ||"
+        f" request.operation == 'UPDATE' && {unchanged(*_DECIDED)} && {_same_finalizers(PRUNES)}",
+        "the operator may only write the ConfigSets that it makes of NodeMaintenances, and of others nothing"
+        f" but the finalizer {PRUNES}",
     ),
 )

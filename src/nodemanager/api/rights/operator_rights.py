@@ -28,20 +28,43 @@ class Right:
     resource: Resource[Any]
     verbs: tuple[str, ...]
     subresource: str = ""
+    names: tuple[str, ...] = ()
+    """Only on objects of these names."""
 
 
 def manifests(namespace: str, rights: Iterable[Right]) -> list[Object]:
     """Return the operator's account and its rights, in one namespace as far as the kinds are in one."""
+    account = rbac_objects.account(NAME, namespace)
+    return [rbac_objects.namespace(namespace), account, *more_manifests(NAME, namespace, rights)]
+
+
+def more_manifests(name: str, namespace: str, rights: Iterable[Right]) -> list[Object]:
+    """Return roles of the operator under a name: in its namespace, as far as the kinds are in one."""
     needed = [_allowed(right) for right in rights]
     account = rbac_objects.account(NAME, namespace)
-    found = [rbac_objects.namespace(namespace), account]
+    found: list[Object] = []
     if here := _rules(right for right in needed if right.resource.namespaced):
-        found.append(rbac_objects.role("Role", NAME, namespace, here))
-        found.append(rbac_objects.binding("RoleBinding", NAME, namespace, NAME, account))
+        found.append(rbac_objects.role("Role", name, namespace, here))
+        found.append(rbac_objects.binding("RoleBinding", name, namespace, name, account))
     if nowhere := _rules(right for right in needed if not right.resource.namespaced):
-        found.append(rbac_objects.role("ClusterRole", NAME, "", nowhere))
-        found.append(rbac_objects.binding("ClusterRoleBinding", NAME, "", NAME, account))
+        found.append(rbac_objects.role("ClusterRole", name, "", nowhere))
+        own = _own(name, namespace)
+        found.append(rbac_objects.binding("ClusterRoleBinding", own, "", name, account))
     return found
+
+
+def _own(name: str, namespace: str) -> str:
+    """Return the name of a binding: operators of several namespaces share rights, and each has its own."""
+    return name if namespace == rbac_objects.OWN_NAMESPACE else f"{name}.{namespace}"
+
+
+def foreign_manifests(name: str, where: str, namespace: str, rights: Iterable[Right]) -> list[Object]:
+    """Return rights of the operator of a namespace in another one, where somebody else's objects are."""
+    account = rbac_objects.account(NAME, namespace)
+    return [
+        rbac_objects.role("Role", name, where, _rules(rights)),
+        rbac_objects.binding("RoleBinding", _own(name, namespace), where, name, account),
+    ]
 
 
 def extra_manifests(name: str, namespace: str, rights: Iterable[Right]) -> list[Object]:
@@ -72,11 +95,14 @@ def _allowed(right: Right) -> Right:
 
 def _rules(rights: Iterable[Right]) -> list[Object]:
     """Return as few rules as say it, in the order in which somebody first asked."""
-    verbs: dict[tuple[str, str], set[str]] = {}
+    verbs: dict[tuple[str, str, tuple[str, ...]], set[str]] = {}
     for right in rights:
-        where = right.resource.group, rbac_objects.address(right.resource, right.subresource)
+        where = right.resource.group, rbac_objects.address(right.resource, right.subresource), right.names
         verbs.setdefault(where, set()).update(right.verbs)
-    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (group, address), needed in verbs.items():
-        alike.setdefault((group, tuple(sorted(needed, key=_ORDER.index))), []).append(address)
-    return [rbac_objects.rule([group], addresses, needed) for (group, needed), addresses in alike.items()]
+    alike: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for (group, address, names), needed in verbs.items():
+        alike.setdefault((group, tuple(sorted(needed, key=_ORDER.index)), names), []).append(address)
+    return [
+        rbac_objects.rule([group], addresses, needed, names)
+        for (group, needed, names), addresses in alike.items()
+    ]

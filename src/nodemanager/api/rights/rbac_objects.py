@@ -42,9 +42,14 @@ def rule(
 
 def grants(resource: Resource[Any], granted: Iterable[KindRight], own: str = "") -> list[Object]:
     """Return the rules that grant something on a kind; `own` is the one name that some are about, if any."""
-    names = [own] if own else []
+    mine = [own] if own else []
     return [
-        rule([resource.group], [address(resource, one.subresource)], one.verbs, names if one.own else [])
+        rule(
+            [resource.group],
+            [address(resource, one.subresource)],
+            one.verbs,
+            mine if one.own else one.names,
+        )
         for one in granted
     ]
 

@@ -11,7 +11,7 @@ import signal
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -36,6 +36,8 @@ from nodemanager.runtime import metrics, probes, process_metrics, sd_notify
 from nodemanager.runtime.manager import StopTimedOut
 
 log = logging.getLogger("nodemanager.agent")
+THRESHOLDS: Final = (700, 10, 10)
+"""When cycles are looked for, as Python has it: the static program is begun with a larger one."""
 
 
 @agent_config.options
@@ -77,6 +79,12 @@ Examples:
               default=MAX_USER, show_default=True, metavar="BYTES",
               envvar="NODEMANAGER_CONFIGSET_FILE_BUCKET_MAX_USER_BYTES",
               help="The same for backups of files of one user other than root.")  # fmt: skip
+@click.option("--configset.prune-grace", "prune_grace", type=Duration(0), default="1m", show_default=True,
+              metavar="TIME", envvar="NODEMANAGER_CONFIGSET_PRUNE_GRACE",
+              help="How long nobody declares something before it is taken back.")  # fmt: skip
+@click.option("--configset.prune-confirm", "prune_confirm", type=Duration(0), default="30m",
+              show_default=True, metavar="TIME", envvar="NODEMANAGER_CONFIGSET_PRUNE_CONFIRM",
+              help="How long what may be a mistake lasts before something is taken back.")  # fmt: skip
 @click.option("--managednode.forgiveness-period", "forgiveness", type=Duration(1), default="1m",
               show_default=True, metavar="TIME", envvar="NODEMANAGER_MANAGEDNODE_FORGIVENESS_PERIOD",
               help="How long after its slot an upgrade may start, and wait for its group.")  # fmt: skip
@@ -88,6 +96,11 @@ Examples:
               " the agent starts runs as usual.")  # fmt: skip
 @click.option("--realtime/--no-realtime", default=True, show_default=True, envvar="NODEMANAGER_REALTIME",
               help="Whether to hear of changes on the host and undo them at once.")  # fmt: skip
+@click.option("--audit.every-drift", "every_drift", is_flag=True, envvar="NODEMANAGER_AUDIT_EVERY_DRIFT",
+              help="Record each drift in the host's own chain, not only the first of a resource in an hour"
+              " and how many followed.")  # fmt: skip
+@click.option("--edge", is_flag=True, envvar="NODEMANAGER_EDGE",
+              help="This host is of an edge site: report links, bonds, VLANs, DRBD and boot.")  # fmt: skip
 @click.option("--state.key-file", "key_file", default="", metavar="PATH",
               help="Key that Secrets are encrypted with on this host, at least 32 bytes; a name without a"
               " slash is a credential of systemd. Default: they are only unreadable for others.")  # fmt: skip
@@ -154,7 +167,11 @@ def _start(settings: connect.Settings, root: str, hostname: str, flags: dict[str
         pod_identity=flags["pod_identity"],
         secrets=SecretLimits(flags["grace"], flags["secret_age"]),
         key_file=flags["key_file"],
+        prune_grace=flags["prune_grace"],
+        prune_confirm=flags["prune_confirm"],
         realtime=flags["realtime"],
+        every_drift=flags["every_drift"],
+        edge=flags["edge"],
     )
     asyncio.run(run_elected(settings, options) if flags["leader_elect"] else run(settings, options))
 
@@ -244,6 +261,7 @@ async def _run_once(
         service_manager.reload()
 
     gc.freeze()
+    gc.set_threshold(*THRESHOLDS)
     try:
         await agent.manager.run(install_signals=signals, on_hangup=look_again)
     except StopTimedOut as error:

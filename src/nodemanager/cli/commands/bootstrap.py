@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 
@@ -22,18 +20,6 @@ from nodemanager.client.auth import kubeconfig
 from nodemanager.host.process import runner
 from nodemanager.host.state import credential_file
 from nodemanager.kube import errors
-
-
-def _hint(server: str) -> str:
-    """Return what may be wrong with an address that cannot be reached."""
-    host = urlsplit(server).hostname or ""
-    try:
-        loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = host == "localhost"
-    if not loopback:
-        return ""
-    return f"; {host} is this host itself: let nodemanager token use a kubeconfig with the address of the API"
 
 
 def _labels_before(target: Path) -> Mapping[str, str]:
@@ -73,13 +59,10 @@ def command(bootstrap_kubeconfig: str, target: Path, labels: dict[str, str], **a
     namespace, hostname, token_ttl = asked["namespace"], asked["hostname"], asked["token_ttl"]
     credential_file.check_target(target)
     settings = connect.Settings(bootstrap_kubeconfig, "", namespace, {})
-    try:
-        document, issued = asyncio.run(
-            host_credential.issue(
-                settings, hostname, token_ttl, tried=True, labels=labels or _labels_before(target)
-            )
+    document, issued = asyncio.run(
+        host_credential.issue(
+            settings, hostname, token_ttl, tried=True, labels=labels or _labels_before(target)
         )
-    except errors.Unreachable as error:
-        raise errors.Unreachable(f"{error}{_hint(connect.client_config(settings).server)}") from error
+    )
     credential_file.write(target, document)
     click.echo(output.one_line(f"wrote {target} (expires {issued.expires})"), err=True)

@@ -91,7 +91,8 @@ def command(
 ) -> None:
     """Print the CustomResourceDefinitions of our kinds, or install them into a cluster.
 
-    With them --install brings the admission policy that keeps every host to its own objects. It changes no
+    With them --install brings the admission policies that keep every host to its own objects, and that write
+    down who asks for something, where the server can do that (Kubernetes 1.36). It changes no
     rights: Roles and bindings stay as they are, unless --rename-bindings is given. Last come the
     NodeOperationTemplates that we ship, if the namespace exists; one that somebody changed stays.
     """
@@ -141,7 +142,7 @@ def _consider(request: CrdRequest, *, agreed: bool) -> None:
     server, counts = asyncio.run(_survey(request))
     if not counts:
         return  # nothing is there that could be lost
-    words = {kind: plural(count, kind, kind if kind.endswith("s") else "") for kind, count in counts.items()}
+    words = {kind: plural(count, kind, _many(kind)) for kind, count in counts.items()}
     lost = ", ".join(words[kind] for kind in counts if counts[kind]) or "no object"
     click.echo(f"This removes our kinds, and with them {lost}, from {server}.", err=True)
     if agreed:
@@ -154,6 +155,13 @@ def _consider(request: CrdRequest, *, agreed: bool) -> None:
     if not click.confirm("Go on?", err=True):
         click.echo("Nothing was removed.", err=True)
         raise click.exceptions.Exit(1)
+
+
+def _many(kind: str) -> str:
+    """Return how several of a kind are called."""
+    if kind.endswith("y"):
+        return f"{kind[:-1]}ies"
+    return kind if kind.endswith("s") else f"{kind}s"
 
 
 async def _survey(request: CrdRequest) -> tuple[str, dict[str, int]]:

@@ -18,6 +18,7 @@ import click
 from nodemanager.agent import service
 from nodemanager.agent.assembly import HostSetup
 from nodemanager.agent.options import AgentOptions
+from nodemanager.agent.parts import Agent
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.cli import embedded_api, program
@@ -77,7 +78,7 @@ class Stage:
 
     root: Path
     client: Client
-    agent: service.Agent
+    agent: Agent
     style: output.Style
 
     def say(self, text: str) -> None:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 from nodemanager.cli.settings.host_options import ROOT
 from nodemanager.host.base import HostError, ServiceManager
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.init.executable import plain
+from nodemanager.host.init import executable
 from nodemanager.host.init.installing import Installer, ServiceSettings
 from nodemanager.host.init.systems import AGENT, SERVICES, SYSTEMS, InstalledService, System, systems_of
 from nodemanager.host.inventory import identity
 from nodemanager.host.process import environment
+from nodemanager.host.self_update import guard
 from nodemanager.host.services import choose
 
 START_DELAY = 1.0
@@ -77,21 +76,24 @@ def command(words: Sequence[str], init: str | None, root: str, program: str, **o
         variables = {} if options["uninstall"] else _variables(service, flags)
         kubeconfig = variables.pop("NODEMANAGER_KUBECONFIG", system.kubeconfig)
         start, force = not options["no_start"], options["force"]
-        settings = ServiceSettings(program or own_path(), kubeconfig, variables, start, force)
+        settings = ServiceSettings(program or executable.own_path(), kubeconfig, variables, start, force)
         if options["only_print"]:
             click.echo(system.unit(settings.executable, settings.kubeconfig), nl=False)
             return
         if tree.root == "/" and os.geteuid() != 0:
             raise HostError("cannot change services: only root can; run it with sudo, or with --print")
         installer = Installer(tree, system, _manager(tree, system), tree.root == "/", click.echo)
-        asyncio.run(installer.uninstall(force=force) if options["uninstall"] else installer.install(settings))
+        asyncio.run(_uninstall(installer, force) if options["uninstall"] else installer.install(settings))
     finally:
         tree.close()
 
 
-def own_path() -> str:
-    """Return where the program that runs now is."""
-    return plain(str(Path(sys.argv[0]).absolute()))
+async def _uninstall(installer: Installer, force: bool) -> None:
+    """Remove the service, and with the agent the guard of its upgrades."""
+    system = installer.system
+    await installer.uninstall(force=force)
+    if system.service.is_agent and await guard.remove(installer.tree, system.name, installer.manager):
+        click.echo(f"removed {installer.tree.outside(guard.SERVICES[system.name].path)}")
 
 
 def agent_variables(flags: Sequence[str]) -> dict[str, str]:

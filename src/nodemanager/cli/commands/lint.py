@@ -12,7 +12,7 @@ import click
 
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.cli import manifest_folder
-from nodemanager.cli.linting import hosts
+from nodemanager.cli.linting import hosts, sites
 from nodemanager.cli.linting.sources import Located, ManifestSources
 from nodemanager.cli.settings import host_options
 from nodemanager.cli.views import forms, lint_view, output
@@ -83,7 +83,7 @@ def command(paths: tuple[Path, ...], chosen: tuple[str, ...], ignored: tuple[str
     for line in shown:
         click.echo(line)
     if not nodes and form == "text":
-        click.echo("There is no ManagedNode: templates were read, not rendered; see --host.", err=True)
+        click.echo("There is no ManagedNode to use: templates were read, not rendered; see --host.", err=True)
     if found:
         raise click.exceptions.Exit(EXIT_FINDINGS)
 
@@ -122,6 +122,7 @@ async def _look(sources: ManifestSources, nodes: Sequence[ManagedNode]) -> None:
             sources.locate(wrong)
         failed = await hosts.findings(collection.inputs(), nodes, sources.made_elsewhere, renderer)
     sources.locate(one for one in failed if (one.name, one.path[:3]) not in unreadable)
+    sources.locate(sites.findings(collection.edge_clusters, collection.edge_profiles))
     made = collection.secrets.keys() | sources.made_elsewhere
     names = {"ConfigSet": collection.sets.keys(), "ManagedNode": collection.nodes.keys()}
     sets = list(collection.sets.values())

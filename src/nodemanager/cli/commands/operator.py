@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
 import click
 
 from nodemanager import __version__
-from nodemanager.api.rights import operator_rights
-from nodemanager.cli.settings import connect, logs
-from nodemanager.client.auth.config import ClientConfig
-from nodemanager.client.auth.credentials import Combined, Impersonation
+from nodemanager.cli.settings import connect, logs, operator_account
+from nodemanager.cli.settings.log_options import log_options
 from nodemanager.client.calls import Selection
 from nodemanager.client.http.transport import HttpTransport, Request, Response, Transport
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import assembly
 from nodemanager.controllers.assembly import Dependencies, Operator
-from nodemanager.host.process import runner
+from nodemanager.controllers.registration import Entry
+from nodemanager.fleet.audit.settings import AuditSettings
+from nodemanager.host.process import allocator, runner
 from nodemanager.kube import errors
-from nodemanager.kube.rbac import identity
 from nodemanager.runtime import metrics, probes, process_metrics
 from nodemanager.runtime.manager import PartFailed, StopTimedOut
 from nodemanager.runtime.parts import LeadershipLost
 
+YOUNG: Final = 50_000
+"""New objects, at most, before somebody looks for cycles: the static program begins with more."""
 log = logging.getLogger("nodemanager.operator")
 CHECK_SECONDS = 10.0
 """How long the first question to the API may take; its caches then wait as long as it takes."""
@@ -43,8 +46,11 @@ class Options:
     metrics_address: str
     probe_address: str
     leader_elect: bool
+    audit: AuditSettings = field(default_factory=AuditSettings)
+    edge: bool = False
+    """Look at edge sites, too."""
     as_itself: bool = False
-    """Be the operator's account to the API, with all rights: for who has these, and an API of their own."""
+    """Be the operator's account to the API, with all rights: for who has these themselves."""
 
 
 @click.command(
@@ -53,6 +59,8 @@ Examples:
   nodemanager operator                              the current context of your kubeconfig
   nodemanager operator --no-leader-elect            the only one, no lease needed
   nodemanager operator --metrics-bind-address 0     no metrics
+  nodemanager operator --audit-export /var/lib/nodemanager/audit
+  AWS_REGION=eu-central-1 nodemanager operator --audit-export s3://evidence/prod
 """,
 )
 @connect.options(namespaced=True)
@@ -62,6 +70,9 @@ Examples:
               help="Where to serve /healthz and /readyz; '0' is nowhere.")  # fmt: skip
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True,
               help="Work only while holding the lease, so that several may run.")  # fmt: skip
+@log_options
+@click.option("--edge", is_flag=True,
+              help="Look at edge sites (EdgeClusters), too: config/rbac/operator-edge.yaml.")  # fmt: skip
 @logs.LEVEL_OPTION
 @click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True,
               help="Lines for people, or for a collector.")  # fmt: skip
@@ -70,8 +81,10 @@ def command(
     metrics_bind_address: str,
     health_probe_bind_address: str,
     leader_elect: bool,
+    edge: bool,
     log_level: str,
     log_format: str,
+    audit: AuditSettings,
 ) -> None:
     """Run the control plane: roll up what the hosts report, and let them read what they need.
 
@@ -80,8 +93,9 @@ def command(
     Runs until it is told to stop (Ctrl-C or SIGTERM), also across outages of the API: it waits, /readyz says
     for what, and where it has lost its lease meanwhile it stops its work and stands for election again.
     """
+    allocator.keep_little()
     logs.configure(log_level.upper(), log_format)
-    options = Options(metrics_bind_address, health_probe_bind_address, leader_elect)
+    options = Options(metrics_bind_address, health_probe_bind_address, leader_elect, audit, edge)
     asyncio.run(run(settings, options))
 
 
@@ -107,29 +121,27 @@ async def _run_until_deposed(settings: connect.Settings, options: Options) -> No
     process_metrics.register(registry)
     config = connect.client_config(settings)
     if options.as_itself:
-        config = _as_itself(config, settings.namespace)
+        config = operator_account.as_itself(config, settings.namespace)
     requests = _Requests(registry, config.server)
     transport = _Measured(HttpTransport(config), registry, config.server)
     client = Client(transport, observe=requests.observe)
     try:
-        await _check_kinds(client, settings.namespace)
-        given = Dependencies(client, settings.namespace, registry, runner.companion, options.leader_elect)
-        operator = assembly.assemble(given)
+        entries = assembly.entries_for(edge=options.edge)
+        await _check_kinds(client, settings.namespace, entries)
+        given = Dependencies(
+            client, settings.namespace, registry, runner.companion, options.leader_elect, options.audit
+        )
+        operator = assembly.assemble(given, entries)
         _add_servers(operator, options, registry, {"api": requests.unanswered})
         log.info("nodemanager %s operator, namespace %s, %s", __version__, settings.namespace, config.source)
+        gc.freeze()  # what is imported stays: full collections that skip it are several times shorter
+        gc.set_threshold(min(gc.get_threshold()[0], YOUNG))
         await operator.manager.run(install_signals=True)
     except StopTimedOut as error:
         log.critical("%s", error)
         os._exit(1)  # the event loop would wait for the part that does not end
     finally:
         await client.close()
-
-
-def _as_itself(config: ClientConfig, namespace: str) -> ClientConfig:
-    """Return the same way to the API as the account that policies know for the operator."""
-    user = identity.service_account_user(namespace, operator_rights.NAME)
-    somebody = Impersonation(user, "", [identity.MASTERS], {})
-    return replace(config, credentials=Combined([config.credentials, somebody]))
 
 
 def _add_servers(
@@ -143,9 +155,9 @@ def _add_servers(
         manager.add_server(probes.ProbeServer("health probes", address, routes))
 
 
-async def _check_kinds(client: Client, namespace: str) -> None:
+async def _check_kinds(client: Client, namespace: str, entries: Iterable[Entry]) -> None:
     """Fail early and clearly where waiting would not help: our kinds are not there."""
-    for resource in assembly.own_kinds():
+    for resource in assembly.own_kinds(entries):
         try:
             async with asyncio.timeout(CHECK_SECONDS):
                 await client.page(resource.untyped(), Selection(namespace), limit=1)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,14 @@ from click.core import ParameterSource
 from nodemanager.agent.assembly import HostSetup, ManagedHost, NoLocks, assemble
 from nodemanager.agent.declared import fetching
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
+from nodemanager.agent.declared.known_sets import CONFIRM_SECONDS
+from nodemanager.agent.passes.pruning import Pruner
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.configsetpreview import MAX_HOSTS
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.cli import agent_credential, fleet_preview, kinds, manifest_folder
+from nodemanager.cli.applying import converging
 from nodemanager.cli.commands import apply
 from nodemanager.cli.fleet_preview import Question
 from nodemanager.cli.settings import connect, host_options
@@ -28,7 +32,12 @@ from nodemanager.cli.views import fleet_preview_view, forms, output, plan_view
 from nodemanager.cli.views.maintenance import preview_view
 from nodemanager.fleet.previews.proposing import SAMPLE
 from nodemanager.host.process import runner
+from nodemanager.host.state.ownership_ledger import LedgerError, OwnershipLedger
+from nodemanager.host.state.vault import Vault
 from nodemanager.kube import conditions
+from nodemanager.plan import set_doubts
+from nodemanager.plan.desired import Desired
+from nodemanager.plan.set_doubts import SetsTold
 from nodemanager.plan.steps import Blocked, Step, changes
 from nodemanager.rendering.renderer import Renderer
 from nodemanager.runtime import signals
@@ -172,9 +181,38 @@ async def _plan(settings: connect.Settings, paths: tuple[Path, ...], managed_hos
         if managed_host.tree.running:
             settings = connect.as_this_host(settings)
         inputs = manifest_folder.load(paths) if paths else await _fetch(settings, managed_host, renderer)
-        desired, made = await apply.wanted(inputs, managed_host, renderer)
+        desired, made = await converging.wanted(inputs, managed_host, renderer)
     held = [Blocked(id=one, sources=(), reason=why) for one, why in desired.held.items()]
-    return [*await managed_host.converger.preview(desired, made), *held]
+    steps = await managed_host.converger.preview(desired, made)
+    if inputs.told is not None:
+        steps += await _prune(managed_host, desired, inputs.told)
+    return [*steps, *held]
+
+
+async def _prune(managed_host: ManagedHost, desired: Desired, told: SetsTold) -> list[Step]:
+    """Return what would be put back because nobody declares it any more."""
+    ledger = OwnershipLedger(Vault(managed_host.tree.root, managed_host.state), keep=True)
+    try:
+        return await _put_back(managed_host, ledger, desired, told)
+    except LedgerError as error:
+        said = f"warning: cannot tell what would be taken back: {error}"
+        click.echo(output.one_line(said), err=True)
+        return []
+    finally:
+        ledger.close()
+
+
+async def _put_back(
+    managed_host: ManagedHost, ledger: OwnershipLedger, desired: Desired, told: SetsTold
+) -> list[Step]:
+    found = set_doubts.doubts(ledger.owners, ledger.sets, told)
+    wait = f"the agent waits {CONFIRM_SECONDS / 60:g} minutes to be sure"
+    doubts = {
+        one: f"{doubt.why}; {'a person has to say so' if doubt.person else wait}"
+        for one, (doubt, *_) in found.items()
+    }
+    told = replace(told, doubts=doubts)
+    return await Pruner(managed_host.converger, ledger).preview(desired, told)
 
 
 async def _fetch(settings: connect.Settings, managed_host: ManagedHost, renderer: Renderer) -> DeclaredInputs:

@@ -7,8 +7,10 @@ import hashlib
 
 import click
 
+from nodemanager.agent.audit import trail_records
 from nodemanager.agent.declared import memory
-from nodemanager.cli import completing, holding
+from nodemanager.api.audit.record import Record
+from nodemanager.cli import by_hand, completing, holding
 from nodemanager.cli.settings.host_options import BUCKET, ROOT, whole_path
 from nodemanager.cli.views import output
 from nodemanager.host.base import HostError
@@ -17,7 +19,7 @@ from nodemanager.host.files.bucket import Backup, Bucket
 from nodemanager.host.files.file_batch import FileBatch, FileTools
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process import environment
-from nodemanager.host.results import Outcome
+from nodemanager.host.results import Outcome, Result
 from nodemanager.host.state.journal import Journal
 from nodemanager.host.state.vault import Vault
 from nodemanager.plan import resources
@@ -59,7 +61,11 @@ def command(
         backup = kept.find(path, digest)
         if holds:  # first, and only for what can be restored
             holding.begin_here(root, hold, lasts)
-        asyncio.run(_restore(tree, kept, backup, path))
+        done = asyncio.run(_restore(tree, kept, backup, path))
+        changed = list(trail_records.files([done]))
+        said = f"{path} as it was at {backup.meta.backed_up_at}"
+        record = Record(actor=by_hand.actor(), verb="restore", aspect=path, message=said, files=changed)
+        by_hand.recorded(root, "", [record])
     finally:
         tree.close()
     when = backup.meta.backed_up_at
@@ -81,7 +87,7 @@ def _declaring(root: str, path: str) -> list[str]:
         vault.close()
 
 
-async def _restore(tree: Tree, bucket: Bucket, backup: Backup, path: str) -> None:
+async def _restore(tree: Tree, bucket: Bucket, backup: Backup, path: str) -> Result:
     meta, data = backup.meta, bucket.read(backup)
     step = WriteFile(
         id=resources.file_id(path), sources=(), reason="restored", path=path,
@@ -93,3 +99,4 @@ async def _restore(tree: Tree, bucket: Bucket, backup: Backup, path: str) -> Non
     (result,) = await FileBatch(tools).apply([step])
     if result.outcome is not Outcome.CHANGED:
         raise HostError(result.message)
+    return result

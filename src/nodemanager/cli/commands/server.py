@@ -18,6 +18,7 @@ from nodemanager.cli import embedded_api, server_metrics
 from nodemanager.cli.settings import logs
 from nodemanager.cli.settings.addresses import endpoint_options
 from nodemanager.cli.settings.audit_options import AuditSettings, audit_options
+from nodemanager.cli.settings.command_group import CommandGroup
 from nodemanager.runtime.manager import Manager
 from nodemanager.server.embedded import DATABASE, EmbeddedServer, ServerOptions
 from nodemanager.server.http.endpoint import Endpoint
@@ -43,6 +44,7 @@ _DATA_DIR = click.option(
 
 
 @click.group(
+    cls=CommandGroup,
     invoke_without_command=True,
     epilog="""\b
 Examples:

@@ -40,6 +40,9 @@ def command(settings: connect.Settings, hostname: str, ttl: float, out: Path | N
         if not out.absolute().parent.is_dir():  # a typo, rather than a folder to be made
             raise errors.ConfigError(f"cannot write {out}: there is no folder {out.absolute().parent}")
     document, issued = asyncio.run(host_credential.issue(settings, hostname, ttl, tried=False))
+    if untold := asyncio.run(host_credential.tell(settings, hostname, issued)):
+        said = f"warning: the audit log will not have it that this token was issued: {untold}"
+        click.echo(output.one_line(said), err=True)
     if out is None:
         click.echo(document, nl=False)
     else:

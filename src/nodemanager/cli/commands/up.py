@@ -16,7 +16,7 @@ from nodemanager.cli import embedded_api, first_touch, program
 from nodemanager.cli.commands import agent as cmd_agent
 from nodemanager.cli.commands import operator as cmd_operator
 from nodemanager.cli.commands.server import default_data_dir
-from nodemanager.cli.settings import connect, logs
+from nodemanager.cli.settings import connect, logs, operator_account
 from nodemanager.cli.settings.addresses import endpoint_options
 from nodemanager.cli.settings.host_options import host_options
 from nodemanager.kube import errors
@@ -85,7 +85,7 @@ def _has_cluster(settings: connect.Settings) -> bool:
 
 async def _run(settings: connect.Settings, agent: AgentOptions, data_dir: Path, endpoint: Endpoint) -> None:
     if _has_cluster(settings):
-        await _run_both(settings, agent, as_itself=False)
+        await _run_both(settings, agent, as_itself=await operator_account.may_be_itself(settings))
         return
     options = embedded_api.options(data_dir, endpoint, settings.namespace)
     server = EmbeddedServer(options)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.maintenance.maintenance_status import VALID, RunState
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.cli.maintenance import planning
@@ -30,6 +30,7 @@ from nodemanager.fleet.maintenance.facts import Facts, HostFacts, Run
 from nodemanager.fleet.maintenance.passes import Look, Upkeep, look
 from nodemanager.fleet.maintenance.realtime import RealtimeError
 from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.fleet.rollout import on_the_way
 from nodemanager.kube import conditions
 
 _UNREAD: Final = (Reason.NODES_UNKNOWN, Reason.NODE_LABELS_UNKNOWN)
@@ -147,10 +148,13 @@ def hosts(found: Found, maintenance: NodeMaintenance | None = None) -> dict[str,
     about = maintenance or NodeMaintenance()
     gates, told = gates_of(about), gates_told(about)
     facts: dict[str, HostFacts] = {}
+    under_way = (on_the_way.of_set(one) for one in found.referred.get(CONFIG_SETS, ()))
+    changing = on_the_way.hosts([one for one in under_way if one is not None], found.hosts)
     for one in found.hosts:
         name, node = one.metadata.name, found.nodes.get(one.metadata.name)
         failing = gates.failing(one, node)
         # The operator asks from where it is; from here the answer may be another.
         said = {where: found or told[where].get(name) for where, found in failing.items()}
-        facts[name] = observing.host_facts(one, node, None, said)
+        known = observing.host_facts(one, node, None, said)
+        facts[name] = observing.with_change(known, changing.get(name, ""))
     return facts

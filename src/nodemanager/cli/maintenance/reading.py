@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar, cast
 
+from nodemanager.api.audit.auditcheckpoint import AUDIT_CHECKPOINTS
+from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
 from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
@@ -25,9 +28,9 @@ from nodemanager.kube.objects import ObjectKey, Resource, key_of
 
 T = TypeVar("T")
 REFERRED: Final[tuple[Resource[Any], ...]] = (
-    MAINTENANCE_WINDOWS, NODE_SERIES, NODE_OPERATION_TEMPLATES, MAINTENANCE_APPROVALS,
+    MAINTENANCE_WINDOWS, NODE_SERIES, NODE_OPERATION_TEMPLATES, MAINTENANCE_APPROVALS, CONFIG_SETS,
 )  # fmt: skip
-"""What maintenances refer to, or what refers to them."""
+"""What maintenances refer to, what refers to them, and what changes hosts besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,18 @@ async def maintenances(client: Client, namespace: str) -> list[NodeMaintenance]:
     return await _list(client, NODE_MAINTENANCES, namespace)
 
 
+async def config_sets(client: Client, namespace: str) -> list[ConfigSet]:
+    """Return all ConfigSets of a namespace."""
+    return await _list(client, CONFIG_SETS, namespace)
+
+
 async def surroundings(client: Client, namespace: str, about: Sequence[NodeMaintenance]) -> Surroundings:
     """Return all that the decision about some maintenances needs."""
     hosts = await _list(client, MANAGED_NODES, namespace)
     tasks = await _list(client, NODE_TASKS, namespace)
     referred = {kind: await _list(client, kind, namespace) for kind in REFERRED}
+    with contextlib.suppress(errors.Forbidden, errors.NotFound):  # one who may not read it sees the status
+        referred[AUDIT_CHECKPOINTS] = (await client.list(AUDIT_CHECKPOINTS, Selection(namespace))).items
     nodes, unread = await _nodes(client)
     return await understood(client, Found(datetime.now(UTC), hosts, tasks, nodes, referred, unread), about)
 
@@ -93,7 +103,7 @@ async def surroundings(client: Client, namespace: str, about: Sequence[NodeMaint
 async def understood(client: Client, found: Found, about: Sequence[NodeMaintenance]) -> Surroundings:
     """Return what maintenances refer to among these objects; calendars of holidays are read, too."""
     listed: dict[Resource[Any], _Listed[Any]] = {
-        kind: _Listed(found.referred.get(kind, ())) for kind in REFERRED
+        kind: _Listed(found.referred.get(kind, ())) for kind in (*REFERRED, AUDIT_CHECKPOINTS)
     }
     listed[NODES] = _Listed(found.nodes.values(), "; ".join(found.unread))
     caches = Caches("this command", cast("Any", listed))

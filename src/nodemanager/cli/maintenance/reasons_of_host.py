@@ -89,7 +89,9 @@ def others(host: ManagedNode, found: Found) -> Iterator[Why]:
     if (since := managednode.upgrading_since(host.status)) is not None:
         wait = Wait(name, Reason.HOST_UPGRADING, f"managednode/{name}", parse_time(since))
         yield wait_view.why(name, wait, "", "")
-    elif facts.node is not None and facts.node.cordoned and not facts.node.ours:
+    if facts.changing:
+        yield wait_view.why(name, Wait(name, Reason.HOST_CHANGING, f"configset/{facts.changing}"), "", "")
+    if since is None and facts.node is not None and facts.node.cordoned and not facts.node.ours:
         yield wait_view.why(name, Wait(name, Reason.NODE_CORDONED, f"node/{name}"), "", "")
     if facts.node is not None and not facts.node.ready:
         yield wait_view.why(name, Wait(name, Reason.NODE_NOT_READY, f"node/{name}"), "", "")
@@ -112,6 +114,11 @@ def _of_claim(name: str, facts: HostFacts, tasks: Iterable[NodeTask]) -> Iterato
     if isinstance(claim, Unreadable):
         wait = Wait(name, Reason.CLAIM_UNREADABLE, f"managednode/{name}")
         yield wait_view.why(name, wait, "", "", f"its annotation of a visit: {claim.why}")
+    elif isinstance(claim, Claim) and claim.repairs:
+        if claim.holds:  # what became of one that has ended says `reasons_of_drift`
+            yield wait_view.why(
+                name, Wait(name, Reason.REPAIRING, claim.object, claim.since, claim.expires), "", claim.run
+            )
     elif isinstance(claim, Claim) and claim.is_upgrade and claim.state in STATES:
         wait = Wait(name, STATES[claim.state].reason, f"nodetask/{claim.task}", claim.since, claim.expires)
         yield wait_view.why(name, wait, "", claim.run, "it is upgraded, as its spec.upgrade says")

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from nodemanager.api.common import matching, set_reports
+from nodemanager.api.common import choosing, matching, set_reports
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.declarations import Execution, File, Package, Service
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.api.common.rollout import is_staged
 from nodemanager.api.common.set_reports import SetOnHost
 from nodemanager.cli.views import describing, output, rollout_view
 from nodemanager.cli.views.describing import ROWS_LIMIT
@@ -35,6 +34,18 @@ class Columns:
     titles: tuple[str, ...]
     row: Callable[[Any], list[str]]
     """Returns what is in the columns for one declaration."""
+    usual: Mapping[str, str] = field(default_factory=dict)
+    """What goes without saying: a column in which no row says anything else is left out."""
+
+    def of(self, declared: Sequence[Any]) -> tuple[list[str], list[list[str]]]:
+        """Return titles and rows of what is declared."""
+        rows = [self.row(one) for one in declared]
+        shown = [
+            at
+            for at, title in enumerate(self.titles)
+            if title not in self.usual or any(row[at] != self.usual[title] for row in rows)
+        ]
+        return [self.titles[at] for at in shown], [[row[at] for at in shown] for row in rows]
 
 
 def render(
@@ -51,8 +62,11 @@ def render(
     describing.add_head(report, config.metadata, now)
     report.field("Priority", str(config.spec.priority))
     report.field("For hosts with", *_chosen(config))
+    if config.spec.prune:
+        what = "everything, packages too" if config.spec.prune_packages else "everything but packages"
+        report.field("Prunes", f"{what}; its deletion waits {config.spec.prune_timeout} for hosts")
     _add_counts(report, config)
-    if is_staged(config.spec.rollout):
+    if choosing.in_stages(config):
         report.field("Rollout", output.one_line(rollout_view.words(config), describing.MESSAGE_LIMIT))
     describing.add_conditions(report, config.status.conditions, config.metadata.generation, now)
     if nodes is not None:
@@ -102,9 +116,8 @@ def _add_declarations(
 ) -> None:
     spec = config.spec
     for kind in kinds:
-        shown = columns[kind.name]
-        rows = [shown.row(one) for one in getattr(spec, kind.declaring.field)]
-        report.table(_title(kind.words[1].capitalize(), rows), shown.titles, rows, ROWS_LIMIT)
+        titles, rows = columns[kind.name].of(getattr(spec, kind.declaring.field))
+        report.table(_title(kind.words[1].capitalize(), rows), titles, rows, ROWS_LIMIT)
     if spec.data or spec.data_from:
         said = [
             [one.kind, one.name, (chosen and matching.selector_words(chosen)) or "any labels"]
@@ -186,7 +199,11 @@ COLUMNS: Final = KINDS.each(
     "columns in cli/views/describe_configset.py",
     {
         PACKAGE: Columns(("NAME", "ENSURE", "VERSION"), _package),
-        FILE: Columns(("PATH", "ENSURE", "MODE", "OWNER", "CONTENT", "USES"), _file),
+        FILE: Columns(
+            ("PATH", "ENSURE", "MODE", "OWNER", "CONTENT", "USES"),
+            _file,
+            {"ENSURE": "file", "MODE": "", "USES": ""},
+        ),
         SERVICE: Columns(("NAME", "ENSURE", "AT BOOT", "ON CHANGE"), _service),
         EXEC: Columns(("COMMAND", "RUNS", "TIMEOUT"), _execution),
     },

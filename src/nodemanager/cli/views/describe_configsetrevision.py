@@ -20,9 +20,7 @@ def render(revision: ConfigSetRevision, events: Sequence[core.Event], now: datet
     report.field("Generation", str(spec.generation))
     report.field("Digest", spec.digest)
     if spec.changed_by is not None:
-        report.field(
-            "Changed by", f"{spec.changed_by.manager} at {spec.changed_by.time or 'an unknown time'}"
-        )
+        report.field("Changed by", f"{spec.changed_by} at {spec.changed_by.time or 'an unknown time'}")
     if spec.change:
         report.field("Change", output.one_line(spec.change, describing.MESSAGE_LIMIT))
     said = ", ".join(sorted(spec.content)) or "nothing"

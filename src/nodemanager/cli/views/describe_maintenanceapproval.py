@@ -15,7 +15,7 @@ def render(approval: MaintenanceApproval, events: Sequence[core.Event], now: dat
     report = output.Report()
     spec = approval.spec
     describing.add_head(report, approval.metadata, now)
-    report.field("Maintenance", spec.maintenance)
+    report.field(*(("Maintenance", spec.maintenance) if spec.maintenance else ("ConfigSet", spec.config_set)))
     report.field("Plan", spec.plan_hash)
     report.field("Approver", spec.approver)
     if spec.comment:

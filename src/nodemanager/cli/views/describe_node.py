@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
 from nodemanager.api.common import managednode, node_conditions, node_upgrades
+from nodemanager.api.common.left_drifts import LeftDrifts
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.cli.views import describing, output
 from nodemanager.kube import conditions, core
@@ -53,6 +54,8 @@ def _add_host(report: output.Report, node: ManagedNode, now: datetime) -> None:
         report.field("Jailed", describing.yes_no(status.jailed))
     if status.kubernetes_node_cordoned:
         report.field("Cordoned", f"since {output.ago(status.kubernetes_node_cordoned, now)}")
+    if status.orphans is not None:
+        report.field("Left behind", f"{plural(status.orphans.count, 'resource')}; see nodemanager orphans")
     if status.file_backups:
         report.field("Backups", f"{plural(len(status.file_backups), 'file')} can be restored")
 
@@ -111,7 +114,16 @@ def _add_drift(report: output.Report, status: ManagedNodeStatus, now: datetime) 
         lines.append(f"last {drift.last_resource or output.UNKNOWN}, {output.ago(drift.last_time, now)}")
     if drift.observed:
         lines.append(f"{plural(drift.observed, 'change')} seen and left alone")
-    report.field("Drift", *lines)
+    report.field("Drift", *lines, *_left(status, now))
+
+
+def _left(status: ManagedNodeStatus, now: datetime) -> Iterator[str]:
+    """Yield what was changed and waits, for whom, and since when."""
+    found = status.left_drifts or LeftDrifts()
+    for entries, for_what in ((found.escalated, "a person"), (found.asks, "its turn")):
+        for one in entries:
+            what = f"waits: {plural(one.resources, 'resource')}"
+            yield f"{what} of ConfigSet {one.configset} for {for_what} since {output.ago(one.since, now)}"
 
 
 def _add_drifts(report: output.Report, status: ManagedNodeStatus, now: datetime) -> None:

@@ -30,6 +30,9 @@ def render(maintenance: NodeMaintenance, events: Sequence[core.Event], now: date
         if status.plan.without_agent:
             named = listed(status.plan.first_without_agent, 5, status.plan.without_agent)
             report.field("No agent", f"{plural(status.plan.without_agent, 'Kubernetes Node')}: {named}")
+    if status.escalated is not None:
+        named = listed(status.escalated.first, 5, status.escalated.hosts)
+        report.field("Look at", f"drift on {plural(status.escalated.hosts, 'host')}: {named}")
     if spec.paused:
         report.field("Paused", "yes: nothing is begun")
     describing.add_conditions(report, status.conditions, maintenance.metadata.generation, now)

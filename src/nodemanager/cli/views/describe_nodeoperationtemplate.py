@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from nodemanager.api.maintenance.nodeoperationtemplate import NodeOperationTemplate, Parameter
-from nodemanager.api.maintenance.task_steps import ACTIONS, STOP, TaskStep
+from nodemanager.api.maintenance.task_steps import STOP, OperationStep, field_name
 from nodemanager.cli.views import describing, output
 from nodemanager.cli.views.describing import ROWS_LIMIT
 from nodemanager.kube import core
@@ -42,6 +42,6 @@ def _parameter(parameter: Parameter) -> list[str]:
     return [parameter.name, parameter.type or "string", default, output.one_line(parameter.description, 60)]
 
 
-def _step(step: TaskStep) -> list[str]:
-    action = next((name for name in ACTIONS if getattr(step, name) is not None), "nothing")
+def _step(step: OperationStep) -> list[str]:
+    action = field_name(step.action) or "nothing"
     return [step.name, action, step.timeout or "10m", step.on_failure or STOP]

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from nodemanager.api.maintenance.nodetask import NodeTask, TaskReason, TaskStepStatus
-from nodemanager.api.maintenance.task_steps import STOP, TaskStep
+from nodemanager.api.maintenance.task_steps import STOP, TaskStep, field_name
 from nodemanager.cli.views import describing, output
 from nodemanager.cli.views.describing import MESSAGE_LIMIT
 from nodemanager.kube import core
@@ -66,7 +66,7 @@ def _wanted_by(reason: TaskReason | None) -> str:
 def _step(step: TaskStep, known: TaskStepStatus) -> list[str]:
     return [
         step.name,
-        step.action or output.UNKNOWN,
+        field_name(step.action) or output.UNKNOWN,
         step.on_failure or STOP,
         known.phase or "Pending",
         str(known.attempts),

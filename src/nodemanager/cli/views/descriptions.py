@@ -6,10 +6,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from nodemanager.api import kinds
+from nodemanager.api.audit.auditcheckpoint import AUDIT_CHECKPOINTS
+from nodemanager.api.audit.auditsegment import AUDIT_SEGMENTS
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.configsetpreview import CONFIG_SET_PREVIEWS
 from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
 from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.api.common.rolloutpolicy import ROLLOUT_POLICIES
+from nodemanager.api.edge.edgecluster import EDGE_CLUSTERS
+from nodemanager.api.edge.edgeprofile import EDGE_PROFILES
 from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
 from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
@@ -17,6 +22,7 @@ from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEM
 from nodemanager.api.maintenance.nodeseries import NODE_SERIES
 from nodemanager.api.maintenance.nodetask import NODE_TASKS
 from nodemanager.cli.views import (
+    describe_audit,
     describe_configset,
     describe_configsetpreview,
     describe_configsetrevision,
@@ -27,7 +33,9 @@ from nodemanager.cli.views import (
     describe_nodeoperationtemplate,
     describe_nodeseries,
     describe_nodetask,
+    describe_rolloutpolicy,
 )
+from nodemanager.cli.views.edge import describe_edgecluster, describe_edgeprofile
 from nodemanager.kube.objects import Resource
 
 FILE: Final = "src/nodemanager/cli/views/descriptions.py"
@@ -38,12 +46,17 @@ RENDERERS: Final[dict[str, Callable[..., str]]] = {
     CONFIG_SETS.qualified_name: describe_configset.render,
     CONFIG_SET_REVISIONS.qualified_name: describe_configsetrevision.render,
     CONFIG_SET_PREVIEWS.qualified_name: describe_configsetpreview.render,
+    ROLLOUT_POLICIES.qualified_name: describe_rolloutpolicy.render,
     NODE_MAINTENANCES.qualified_name: describe_nodemaintenance.render,
     MAINTENANCE_WINDOWS.qualified_name: describe_maintenancewindow.render,
     NODE_SERIES.qualified_name: describe_nodeseries.render,
     NODE_TASKS.qualified_name: describe_nodetask.render,
     NODE_OPERATION_TEMPLATES.qualified_name: describe_nodeoperationtemplate.render,
     MAINTENANCE_APPROVALS.qualified_name: describe_maintenanceapproval.render,
+    EDGE_CLUSTERS.qualified_name: describe_edgecluster.render,
+    EDGE_PROFILES.qualified_name: describe_edgeprofile.render,
+    AUDIT_CHECKPOINTS.qualified_name: describe_audit.checkpoint,
+    AUDIT_SEGMENTS.qualified_name: describe_audit.segment,
 }
 """By qualified name: an object, the events about it and the time, in words."""
 

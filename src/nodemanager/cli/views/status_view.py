@@ -7,7 +7,16 @@ from datetime import datetime
 from typing import Final
 
 from nodemanager.agent.link import api_reachability
-from nodemanager.agent.report.local_status import Api, HeldState, Owed, SetState, Snapshot, TaskState
+from nodemanager.agent.report.local_status import (
+    AS_DECLARED,
+    UNKNOWN,
+    Api,
+    HeldState,
+    Owed,
+    SetState,
+    Snapshot,
+    TaskState,
+)
 from nodemanager.agent.report.status_sources import CLOCK_SLACK
 from nodemanager.api.common.acting import HoldOrigin
 from nodemanager.cli.views import output
@@ -28,11 +37,11 @@ def text(
 ) -> str:
     """Return a snapshot for people."""
     faults = snapshot.faults()
-    state = style.paint("as declared", "green") if not faults else style.paint("does not hold", "red")
+    colour = {AS_DECLARED: "green", UNKNOWN: "yellow"}.get(snapshot.state, "red")
     lines = [
         _line("Host", output.one_line(f"{snapshot.host} in namespace {snapshot.namespace}{_root(snapshot)}")),
         _line("Agent", output.one_line(_agent(snapshot, now))),
-        _line("State", state),
+        _line("State", style.paint(snapshot.state, colour)),
         *(" " * WIDTH + output.one_line(fault) for fault in faults),
         *([_line("Held", _hold(snapshot.hold, style))] if snapshot.hold else []),
         _line("API", _api(snapshot.api, now, style)),

@@ -7,10 +7,12 @@ import contextlib
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from nodemanager.cli.views import output
-from nodemanager.client.http.transport import Request, Response, Transport
+
+if TYPE_CHECKING:  # who waits for a host needs no network
+    from nodemanager.client.http.transport import Request, Response, Transport
 
 SILENT_SECONDS: Final = 1.0
 """What is over sooner needs no words."""

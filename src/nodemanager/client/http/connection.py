@@ -9,7 +9,7 @@ import socket
 import ssl
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import h11
 
@@ -34,15 +34,13 @@ class Dialer:
     """Opens connections to the configured server, through its proxy if there is one."""
 
     def __init__(self, config: ClientConfig) -> None:
-        url = urlsplit(config.server)
+        url, port = _parts(config.server)
         if url.scheme not in ("http", "https") or not url.hostname:
-            raise errors.ConfigError(
-                f"cannot use server {config.server!r}: expected a URL such as https://host:6443"
-            )
+            raise errors.ConfigError(f"{_unusable(config.server)}: expected a URL such as https://host:6443")
         self._url = url
         self._config = config
         self._host = url.hostname
-        self._port = url.port or (443 if url.scheme == "https" else 80)
+        self._port = port or (443 if url.scheme == "https" else 80)
         self._proxy = proxies.parse(config.proxy) if config.proxy else None
         authority = url.netloc.rpartition("@")[2]
         self._prefix = url.path.rstrip("/")
@@ -111,6 +109,18 @@ class Dialer:
         if context is not None:
             await writer.start_tls(context, server_hostname=name)
         return reader, writer
+
+
+def _parts(server: str) -> tuple[SplitResult, int | None]:
+    """Return a URL taken apart, with its port, which is looked at only now."""
+    try:
+        return (url := urlsplit(server)), url.port
+    except ValueError as error:
+        raise errors.ConfigError(f"{_unusable(server)}: {error}") from error
+
+
+def _unusable(server: str) -> str:
+    return f"cannot use server {server!r}"
 
 
 def _why(error: OSError) -> str:

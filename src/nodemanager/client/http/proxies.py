@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import h11
 
+from nodemanager.client.http import tls
 from nodemanager.kube import errors
 
 DEFAULT_PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
@@ -61,7 +62,10 @@ def parse(url: str) -> Proxy:
 
 async def open_tunnel(proxy: Proxy, scheme: str, host: str, port: int) -> Streams:
     """Return streams whose far end is `host:port` (or the proxy itself, when it forwards)."""
-    context = ssl.create_default_context() if proxy.scheme == "https" else None
+    context = None
+    if proxy.scheme == "https":
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        tls.load_system_authorities(context)
     reader, writer = await asyncio.open_connection(proxy.host, proxy.port, ssl=context)
     try:
         if proxy.scheme.startswith("socks5"):

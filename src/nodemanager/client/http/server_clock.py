@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import email.utils
 import re
 import ssl
 from collections.abc import Awaitable, Callable
@@ -56,6 +55,8 @@ class ServerClock:
 
     async def _ask(self) -> datetime | None:
         """Return the time of the server, to the second; None if it does not say."""
+        import email.utils  # here: nine modules, for a question that most processes never ask
+
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -82,8 +82,8 @@ class HttpTransport:
 
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
+        self._dialer = Dialer(config)  # first, as it says what is wrong with an address
         self._contexts = tls.ContextCache(config)
-        self._dialer = Dialer(config)
         self._idle: list[Connection] = []
         self._busy: set[Connection] = set()
         self._closed = False

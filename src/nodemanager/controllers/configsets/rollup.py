@@ -8,6 +8,8 @@ One writer instead of every host: with many, they would fight over one condition
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,13 +26,16 @@ from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.kube.wording import listed, plural
 from nodemanager.runtime.cache import Cache, Change
-from nodemanager.runtime.controller import Reconcile, Retry
+from nodemanager.runtime.controller import Reconcile, ReconcileResult, Retry
 
 SETTLE_SECONDS = 0.5
 """Hosts report at about the same time; their reports are counted together."""
 STATUS_SECONDS = 30.0
 """Only the status of a set changed: by us, or by somebody with whom we do not race (agents of the Go project
 write a condition of their own, and would answer at network speed)."""
+COUNTS_SECONDS = 2.0
+"""So often counts and names of hosts are written at most: all agents read each write, with the whole set.
+What somebody may wait for, such as Ready, is written at once."""
 MAX_WAYS = 1024
 """Characters about how hosts are chosen, as in the schema."""
 MAX_NAMED = 5
@@ -53,19 +58,28 @@ class ConfigSetRollup:
         self._nodes = nodes
         self._validity = validity
         self._now = now
+        self._written: dict[ObjectKey, float] = {}
+        """When a status was written last, by the clock that never jumps."""
 
-    async def reconcile(self, key: ObjectKey) -> None:
+    async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
         """Count, and write the status if it says anything new."""
         config_set = self._config_sets.get(key)
         if config_set is None or config_set.metadata.deletion_timestamp:
-            return
+            self._written.pop(key, None)
+            return None
         judged = await self._validity.condition(config_set)
         nodes = [node for node in self._nodes.values() if node.metadata.namespace == key.namespace]
         wanted = summarise(config_set, nodes, times.rfc3339(self._now()), judged)
+        clock = asyncio.get_running_loop().time()
+        quiet = self._written.get(key, -math.inf) + COUNTS_SECONDS - clock
+        if quiet > 0 and wanted != config_set.status and _is_only_counted(config_set.status, wanted):
+            return ReconcileResult(quiet)
         try:
-            await write_status(self._client, CONFIG_SETS, config_set, config_set.status, wanted)
+            if await write_status(self._client, CONFIG_SETS, config_set, config_set.status, wanted):
+                self._written[key] = clock
         except errors.Conflict:  # such as the rollout, which is another one's part of the status
             raise Retry(SETTLE_SECONDS, "somebody else wrote the status meanwhile") from None
+        return None
 
 
 def build(context: ControllerContext) -> Reconcile:
@@ -146,6 +160,19 @@ def summarise(
         rollout=config_set.status.rollout,
         conditions=found,
     )
+
+
+def _is_only_counted(old: ConfigSetStatus, new: ConfigSetStatus) -> bool:
+    """Tell whether a status differs at most in how many hosts there are of a kind, and in their names."""
+    said = [
+        (
+            one.observed_generation,
+            one.chosen_by,
+            [(each.type, each.status, each.reason) for each in one.conditions],
+        )
+        for one in (old, new)
+    ]
+    return said[0] == said[1]
 
 
 def _shortened(text: str) -> str:

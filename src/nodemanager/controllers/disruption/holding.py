@@ -146,7 +146,7 @@ def visitor(host: ManagedNode) -> str:
     claim = claims.decode(host.metadata.annotations.get(ANNOTATION_VISIT))
     if not isinstance(claim, Claim) or not (claim.holds or claim.state is State.HALTED):
         return ""
-    return claim.uid
+    return "" if claim.repairs else claim.uid  # a turn to put back what drifted cordons nothing
 
 
 def _is_meant(pod: dict[str, Any], selector: LabelSelector | None) -> bool:

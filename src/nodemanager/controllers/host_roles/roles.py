@@ -14,7 +14,7 @@ from nodemanager.api.common import choosing, configsetrevision, matching
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet, ConfigSetSpec
 from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS, BadRevision, ConfigSetRevision
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.api.common.rollout import RevisionRef, RolloutStatus, is_staged
+from nodemanager.api.common.rollout import RevisionRef, RolloutStatus
 from nodemanager.api.maintenance.nodetask import NODE_TASKS, NodeTask, is_ended
 from nodemanager.api.rights import host_references
 from nodemanager.client.calls import WriteOptions
@@ -104,7 +104,7 @@ class HostRoles:
         What was undone is among them: hosts have it until they have returned.
         """
         status = config_set.status.rollout
-        if not is_staged(config_set.spec.rollout) or status is None:
+        if not choosing.in_stages(config_set) or status is None:
             if matching.matches(config_set, labels):
                 yield config_set
             return
@@ -131,9 +131,11 @@ class HostRoles:
 
     def _complain(self, key: ObjectKey, text: str) -> None:
         """Say once which references are not followed; the agent of the host reports them in its status."""
-        if text and self._complaints.get(key) != text:
+        if not text:
+            self._complaints.pop(key, None)
+        elif self._complaints.get(key) != text:
             log.warning("%s gets no right by references that cannot be followed: %s", key, text)
-        self._complaints[key] = text
+            self._complaints[key] = text
 
     async def _apply(self, resource: Resource[Any], obj: dict[str, Any]) -> None:
         meta = obj["metadata"]
@@ -171,7 +173,9 @@ def on_config_set(change: Change[ConfigSet], caches: Caches) -> Iterator[Wake]:
 def _grants_the_same(one: ConfigSet, other: ConfigSet) -> bool:
     if one.spec != other.spec or one.metadata.labels != other.metadata.labels:
         return False
-    if not is_staged(one.spec.rollout):
+    if choosing.in_stages(one) != choosing.in_stages(other):
+        return False
+    if not choosing.in_stages(one):
         return True
     old, new = one.status.rollout, other.status.rollout
     return (_refs(old) if old else None) == (_refs(new) if new else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from nodemanager.api.audit.auditcheckpoint import AUDIT_CHECKPOINTS
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
@@ -31,6 +32,7 @@ REGISTRATION: Final = Registration(
         WatchedKind(NODE_TASKS, waking.on_task),
         WatchedKind(CONFIG_SETS, waking.on_config_set),
         WatchedKind(LEASES, nobody),
+        WatchedKind(AUDIT_CHECKPOINTS, waking.on_checkpoint, optional=True),
         WatchedKind(NODES, waking.on_node, optional=True),
     ),
     build=reconciling.build,

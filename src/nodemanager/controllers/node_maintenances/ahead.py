@@ -18,9 +18,11 @@ from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Cache, Change
 
 VISITORS: Final = "visitors"
-"""Index of hosts: the uid of the maintenance that works there, or worked there last; or `UPGRADING`."""
+"""Index of hosts: the uid of the maintenance that works there, or worked there last; and the words below."""
 UPGRADING: Final = "upgrading"
 """In the place of a uid, of all hosts whose upgrades are, or have to be, seen to."""
+REPAIRING: Final = "repairing"
+"""The same of hosts that ask for a turn to put back what drifted, or have one."""
 OWNERS: Final = "owners"
 """Index of tasks: the uid of the object that wanted it."""
 
@@ -32,6 +34,9 @@ def _visitors(host: ManagedNode) -> Iterator[str]:
     upgraded = isinstance(claim, Claim) and claim.is_upgrade
     if upgraded or host.spec.upgrade is not None or UPGRADES in host.metadata.annotations:
         yield UPGRADING
+    left = host.status.left_drifts
+    if (isinstance(claim, Claim) and claim.repairs and claim.holds) or (left is not None and left.asks):
+        yield REPAIRING
 
 
 def _labelled(host: ManagedNode) -> tuple[object, ...]:
@@ -76,6 +81,11 @@ class HostsAhead:
         """Return all hosts of a namespace as the cache has them: who they are we never change."""
         return [host for host in self.cache.values() if host.metadata.namespace == namespace]
 
+    def everyone_newest(self, namespace: str) -> list[ManagedNode]:
+        """Return all hosts of a namespace, with what we wrote on them."""
+        found = self.everyone(namespace)
+        return [self.get(key_of(one)) or one for one in found] if self._written else found
+
     def chosen(self, namespace: str, names: Iterable[str]) -> list[ManagedNode]:
         """Return hosts by their names."""
         found = (self.get(ObjectKey(namespace, name)) for name in names)
@@ -83,9 +93,13 @@ class HostsAhead:
 
     def visited_by(self, uid: str) -> list[ManagedNode]:
         """Return the hosts on which a maintenance works, or worked last; by name."""
-        keys = {key_of(host) for host in self.cache.find(VISITORS, uid)} | self._written.keys()
-        found = [host for key in sorted(keys) if (host := self.get(key)) is not None]
-        return [host for host in found if uid in _visitors(host)]
+        found = self.cache.find(VISITORS, uid)
+        if self._written:
+            ahead = {key: self.get(key) for key in list(self._written)}
+            known = (host for host in ahead.values() if host is not None)
+            found = [host for host in found if key_of(host) not in ahead]
+            found += [host for host in known if uid in _visitors(host)]
+        return sorted(found, key=lambda host: (host.metadata.namespace, host.metadata.name))
 
     def wrote(self, before: ManagedNode, after: ManagedNode) -> None:
         """Remember what a write returned."""

@@ -12,6 +12,7 @@ from datetime import datetime
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.health_gates import HealthGate
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
+from nodemanager.controllers import host_gates
 from nodemanager.controllers.disruption.nodes import Node
 from nodemanager.controllers.node_maintenances import observing
 from nodemanager.controllers.node_maintenances.inputs import Problem
@@ -65,7 +66,7 @@ class Gates:
     ) -> GateFinding | None:
         asked = questions.question(gate, host.metadata.name, self.namespace)
         if asked is None:
-            why = _missing(gate, host, node)
+            why = host_gates.missing(gate, host, node)
             found = GateFinding(why) if why else None
         elif self.now is None:
             found = None
@@ -83,14 +84,14 @@ class Gates:
 
     def questions_before(self, waits: Iterable[Wait]) -> Iterator[Question]:
         """Yield what to ask for hosts whose turn it is, and for those whose gates said no."""
-        asked = [gate for gate in self.before if _is_asked(gate)]
+        asked = [gate for gate in self.before if host_gates.is_asked(gate)]
         for wait in waits if asked else ():
             if wait.reason in _ASKED_BEFORE:
                 yield from self._of(asked, wait.host)
 
     def questions_after(self, hosts: Iterable[ManagedNode], uid: str) -> Iterator[Question]:
         """Yield what to ask for hosts that are being proven for a maintenance."""
-        asked = [gate for gate in self.after if _is_asked(gate)]
+        asked = [gate for gate in self.after if host_gates.is_asked(gate)]
         for host in hosts if asked else ():
             claim = observing.claim_of(host)
             if isinstance(claim, Claim) and claim.uid == uid and claim.state in _PROVEN:
@@ -119,25 +120,10 @@ def told(maintenance: NodeMaintenance) -> dict[str, dict[str, GateFinding]]:
     """Return what the operator last said of gates before and after, by host: for who cannot ask himself."""
     gates = gates_of(maintenance)
     found: dict[str, dict[str, GateFinding]] = {"before": {}, "after": {}}
-    asked = {where: any(map(_is_asked, getattr(gates, where))) for where in found}
+    asked = {where: any(map(host_gates.is_asked, getattr(gates, where))) for where in found}
     for one in maintenance.status.waiting:
         if one.reason in _ASKED_BEFORE and asked["before"]:
             found["before"] |= dict.fromkeys(one.first, GateFinding(one.object, Reason(one.reason)))
         elif one.reason == Reason.PROVING and asked["after"] and one.object:
             found["after"] |= dict.fromkeys(one.first, GateFinding(one.object))
     return found
-
-
-def _is_asked(gate: HealthGate) -> bool:
-    return gate.object is not None or gate.http is not None or gate.prometheus is not None
-
-
-def _missing(gate: HealthGate, host: ManagedNode, node: Node | None) -> str:
-    name = host.metadata.name
-    if gate.alive and not observing.is_alive(host):
-        return f"managednode/{name}: its agent is silent"
-    if gate.ready and node is not None and not node.is_ready:
-        return f"node/{name}: not Ready"
-    if gate.config_sets_hold and (why := observing.config_sets_missing(host)):
-        return f"managednode/{name}: {why}"
-    return ""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from nodemanager.api.audit.auditcheckpoint import AUDIT_CHECKPOINTS
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS, MaintenanceWindow
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
@@ -21,11 +21,11 @@ from nodemanager.api.maintenance.operations import REALTIME, Operation
 from nodemanager.api.maintenance.series import SeriesSpec
 from nodemanager.api.maintenance.windows import WindowSpec
 from nodemanager.client.verbs import Client
-from nodemanager.controllers import window_calendars
+from nodemanager.controllers import audit_gate, window_calendars
 from nodemanager.controllers.disruption.nodes import NODES
 from nodemanager.controllers.registration import Caches
 from nodemanager.fleet import series
-from nodemanager.fleet.maintenance import openings, steps
+from nodemanager.fleet.maintenance import steps
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.plan import series_of
 from nodemanager.fleet.maintenance.reasons import Reason
@@ -85,9 +85,14 @@ class InputReader:
         members, nobody = self._series(maintenance, nodes, labelled)
         operations = tuple(one for one in maintenance.spec.operations if one.type != REALTIME)
         work, wrong = self._work(maintenance, operations)
-        problem = shut or nobody or wrong
+        problem = shut or nobody or wrong or self.unrecorded(maintenance.metadata.namespace)
         told = nobody is None or nobody.reason is Reason.NO_HOSTS
         return Inputs(calendar, view, members.groups, operations, work, problem, members.left_out, told)
+
+    def unrecorded(self, namespace: str) -> Problem | None:
+        """Return that nothing new begins, for nobody could tell afterwards who did what."""
+        why = audit_gate.stopped(self.caches.of(AUDIT_CHECKPOINTS), namespace)
+        return Problem(Reason.AUDIT_BROKEN, audit_gate.OBJECT, why) if why else None
 
     async def _window(
         self, maintenance: NodeMaintenance, now: datetime
@@ -102,11 +107,11 @@ class InputReader:
                 problem = Problem(Reason.WINDOW_NOT_FOUND, f"maintenancewindow/{name}", said)
                 return SHUT, WindowView(), problem
             spec = found.spec
-        calendar = Calendar(spec, await window_calendars.read(self.client, spec, namespace, now))
         try:
-            return calendar, await asyncio.to_thread(openings.view, calendar, now), None
+            calendar, view = await window_calendars.view(self.client, spec, namespace, now)
         except ValueError as error:
             return SHUT, WindowView(), Problem(Reason.WINDOW_INVALID, "", f"{error}; until then it is shut")
+        return calendar, view, None
 
     def _series(
         self, maintenance: NodeMaintenance, nodes: Sequence[ManagedNode], labelled: int

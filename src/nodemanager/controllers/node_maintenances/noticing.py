@@ -15,6 +15,7 @@ import msgspec
 from nodemanager.api.maintenance.maintenance_status import (
     MAX_NOTICES,
     EndedRun,
+    EscalatedHosts,
     NodeMaintenanceStatus,
     Notice,
     PlanState,
@@ -22,6 +23,7 @@ from nodemanager.api.maintenance.maintenance_status import (
 )
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.api.maintenance.notifications import (
+    DRIFT_ESCALATED,
     HOST_FAILED,
     RUN_STARTED,
     RUN_STOPPED,
@@ -102,9 +104,24 @@ def _happened(change: Change) -> Iterator[tuple[str, str]]:
         again = f"it goes on at {opens}" if opens else "it does not open again"
         left = wording.plural(new.hosts.waiting if new.hosts is not None else 0, "host")
         yield WINDOW_CLOSED, f"the window closed with {left} of run {change.run} left; {again}"
+    if said := newly_escalated(old, new):
+        yield DRIFT_ESCALATED, said
     if change.ended is not None:
         done = change.ended.hosts.text if change.ended.hosts is not None else ""
         yield f"Run{change.ended.outcome}", f"run {change.ended.id} has ended: {done} hosts are done"
+
+
+def newly_escalated(old: NodeMaintenanceStatus, new: NodeMaintenanceStatus) -> str:
+    """Return where somebody has to look at a drift since the last status; empty = nowhere else."""
+    before, after = old.escalated or EscalatedHosts(), new.escalated or EscalatedHosts()
+    last = before.first[-1] if before.hosts > len(before.first) else None
+    # Who comes after the last that was named may have been there, too: the number alone tells.
+    hosts = [one for one in after.first if one not in before.first and (last is None or one < last)]
+    if after.hosts <= before.hosts and not hosts:
+        return ""
+    named = wording.listed(hosts or after.first, SHOWN, max(len(hosts), after.hosts - before.hosts))
+    look = f"nodemanager describe mn {(hosts or after.first)[0]}"
+    return f"somebody changed what is to be looked at by a person, on {named}: {look}"
 
 
 def _approvals(change: Change) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -14,6 +14,7 @@ from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
 from nodemanager.api.maintenance.nodetask import NOT_DONE, RUN, NodeTask
 from nodemanager.api.rights import host_rights
 from nodemanager.controllers.disruption.nodes import Node
+from nodemanager.controllers.node_maintenances.changing_hosts import ChangingHosts
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, Unreadable, taken_back
 from nodemanager.fleet.maintenance.facts import (
@@ -31,7 +32,7 @@ from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import conditions, times
 from nodemanager.kube.core import Lease
 from nodemanager.kube.objects import ObjectKey, key_of
-from nodemanager.runtime.cache import Change
+from nodemanager.runtime.cache import Cache, Change
 
 LABEL_ATTEMPT: Final = "maintenance.nodemanager/attempt"
 _EVER: Final = datetime.fromisoformat("1970-01-01T00:00:00Z")
@@ -89,18 +90,18 @@ def host_facts(
 class HostsKnown:
     """What was found out about hosts, until they or their Nodes change: most stay as they are for long."""
 
-    _found: dict[ObjectKey, tuple[str, str, HostFacts]] = field(default_factory=dict)
+    _found: dict[tuple[str, str], tuple[tuple[str, str], HostFacts]] = field(default_factory=dict)
     """With the versions that it was found out from."""
 
     def facts(self, host: ManagedNode, node: Node | None) -> HostFacts:
         """Return what is known of a host, without its heartbeat and the gates of a maintenance."""
-        key = key_of(host)
+        key = host.metadata.namespace, host.metadata.name
         versions = host.metadata.resource_version, node.metadata.resource_version if node is not None else ""
         before = self._found.get(key)
-        if before is not None and before[:2] == versions:
-            return before[2]
+        if before is not None and before[0] == versions:
+            return before[1]
         found = host_facts(host, node, None, {})
-        self._found[key] = (*versions, found)
+        self._found[key] = versions, found
         return found
 
     def forget(self, change: Change[ManagedNode]) -> None:
@@ -109,14 +110,44 @@ class HostsKnown:
             self._found.pop(change.key, None)
 
 
+@dataclass(frozen=True, slots=True)
+class HostSight:
+    """What is known of hosts, whoever works on them."""
+
+    nodes: Cache[Node]
+    signs: SignsOfLife
+    changing: ChangingHosts
+    known: HostsKnown = field(default_factory=HostsKnown)
+
+    def forget(self, change: Change[ManagedNode]) -> None:
+        """Forget a host that is gone."""
+        self.known.forget(change)
+        self.changing.forget(change)
+
+    def node_of(self, host: ManagedNode) -> Node | None:
+        """Return the Node of a host; None = it has none, or we may not read Nodes."""
+        return self.nodes.get(ObjectKey("", host.metadata.name)) if not self.nodes.refused else None
+
+    def facts(self, hosts: Sequence[ManagedNode]) -> dict[str, HostFacts]:
+        """Return what is known of hosts of one namespace, by their names, without their heartbeats."""
+        namespace = hosts[0].metadata.namespace if hosts else ""
+        changing = self.changing.of(namespace, hosts)
+        found = {one.metadata.name: self.known.facts(one, self.node_of(one)) for one in hosts}
+        found.update((name, with_change(found[name], change)) for name, change in changing.items())
+        return found
+
+    def heard(self, host: ManagedNode, known: HostFacts) -> HostFacts:
+        """Return what is known of a host, with its heartbeat."""
+        return replace(known, health=replace(known.health, heard=self.signs.heard(key_of(host))))
+
+    def facts_heard(self, host: ManagedNode) -> HostFacts:
+        """Return both."""
+        return self.heard(host, self.facts([host])[host.metadata.name])
+
+
 def claim_of(host: ManagedNode) -> Claim | Unreadable | None:
     """Return who works, or worked last, on a host."""
     return claims.decode(host.metadata.annotations.get(ANNOTATION_VISIT))
-
-
-def is_alive(host: ManagedNode) -> bool:
-    """Tell whether a host is heard of."""
-    return _alive(host) is True
 
 
 def _alive(host: ManagedNode) -> bool | None:
@@ -127,20 +158,17 @@ def _alive(host: ManagedNode) -> bool | None:
     return found.status == conditions.TRUE
 
 
-def config_sets_missing(host: ManagedNode) -> str:
-    """Return why not everything that is declared for a host holds; empty = it does."""
-    ready = conditions.get(host.status.conditions, conditions.READY)
-    if ready is None:
-        return "its agent has reported nothing yet"
-    return "" if ready.status == conditions.TRUE else ready.message or ready.reason
-
-
 def with_gates(host: HostFacts, failing: Mapping[str, GateFinding | None]) -> HostFacts:
     """Return a host of which some gates of a maintenance do not hold: one before, or one after."""
     before, after = failing.get("before"), failing.get("after")
     if before is None and after is None:
         return host
     return replace(host, health=replace(host.health, failing_before=before, failing_after=after))
+
+
+def with_change(host: HostFacts, change: str) -> HostFacts:
+    """Return a host that is on its way to the change of a ConfigSet; empty = of none."""
+    return replace(host, changing=change) if change else host
 
 
 def with_owner(host: HostFacts, owners: AbstractSet[str], now: datetime) -> HostFacts:

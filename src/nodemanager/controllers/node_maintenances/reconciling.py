@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -23,9 +22,11 @@ from nodemanager.api.maintenance.nodemaintenance import (
     NODE_MAINTENANCES,
     NodeMaintenance,
 )
-from nodemanager.api.maintenance.nodetask import NODE_TASKS, RUN, NodeTask
+from nodemanager.api.maintenance.nodetask import NODE_TASKS, RUN
 from nodemanager.controllers.disruption.nodes import NODES
+from nodemanager.controllers.gate_asking import Asker
 from nodemanager.controllers.node_maintenances import (
+    changing_hosts,
     deleting,
     observing,
     previewing,
@@ -35,45 +36,45 @@ from nodemanager.controllers.node_maintenances import (
     waking,
 )
 from nodemanager.controllers.node_maintenances.ahead import UPGRADING, HostsAhead, TasksAhead
-from nodemanager.controllers.node_maintenances.asking import Asker
+from nodemanager.controllers.node_maintenances.changing_hosts import ChangingHosts
 from nodemanager.controllers.node_maintenances.gates import Gates, gates_of
 from nodemanager.controllers.node_maintenances.group_locks import GroupLocks
+from nodemanager.controllers.node_maintenances.hosts_in_work import (
+    AT_ONCE,
+    CONFLICT,
+    LOOK_SECONDS,
+    HostsInWork,
+)
 from nodemanager.controllers.node_maintenances.inputs import InputReader, Problem
 from nodemanager.controllers.node_maintenances.maintenance_writer import MaintenanceWriter
-from nodemanager.controllers.node_maintenances.observing import HostsKnown, SignsOfLife
+from nodemanager.controllers.node_maintenances.observing import HostSight, SignsOfLife
 from nodemanager.controllers.node_maintenances.orders import Orders
 from nodemanager.controllers.node_maintenances.previewing import Previewer
 from nodemanager.controllers.node_maintenances.protecting import ProtectedHosts
 from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeSets
 from nodemanager.controllers.node_maintenances.recording import News, Record
+from nodemanager.controllers.node_maintenances.repair_turns import RepairSight, RepairTurns
 from nodemanager.controllers.node_maintenances.undertaking import Seen
 from nodemanager.controllers.node_maintenances.upgrade_marks import UpgradeMarks
 from nodemanager.controllers.node_maintenances.upgrade_visits import Sight, UpgradeVisits
-from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver, Visited
+from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver
 from nodemanager.controllers.registration import ControllerContext
-from nodemanager.fleet.maintenance import beginning, budget, openings, passes, questions
-from nodemanager.fleet.maintenance.beginning import Owner
+from nodemanager.fleet.maintenance import budget, openings, passes, questions
 from nodemanager.fleet.maintenance.budget import Room
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.decide import Start
 from nodemanager.fleet.maintenance.facts import Facts, HostFacts
 from nodemanager.fleet.maintenance.passes import Look, Upkeep
 from nodemanager.fleet.maintenance.reasons import Reason
-from nodemanager.fleet.maintenance.states import Move
+from nodemanager.fleet.repairs import escalation
 from nodemanager.kube import errors
 from nodemanager.kube.core import LEASES
 from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.controller import Reconcile, ReconcileResult
 
 log = logging.getLogger("nodemanager.operator")
-LOOK_SECONDS: Final = 30.0
-"""A maintenance is looked at this often, at least: a window may have opened."""
 BUSY_SECONDS: Final = 2.0
 """While a Node is drained or a host is proven, for which nobody wakes us."""
-AT_ONCE: Final = 0.0
 CATCH_UP: Final = 0.05
-CONFLICT: Final = 0.2
-"""Somebody else wrote on a host, such as its agent: by then the watch has told us."""
 DECISION_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5)
 TTL: Final = timedelta(days=1)
 _POLLED: Final = (State.CORDONING, State.DRAINING, State.PROVING, State.SOAKING, State.RETURNING)
@@ -96,15 +97,25 @@ class Maintainer:
         self._previews = Previewer(self._orders, self._hosts, self._inputs)
         self._realtime = RealtimeSets(context.client, caches.of(CONFIG_SETS), self._inputs)
         self._asker = Asker(context.client, context.now, context.queue.add)
-        self._signs = SignsOfLife(context.now)
-        caches.of(LEASES).subscribe(self._signs.saw)
-        self._known_hosts = HostsKnown()
-        caches.of(MANAGED_NODES).subscribe(self._known_hosts.forget)
+        caches.of(CONFIG_SETS).add_index(changing_hosts.UNDER_WAY, changing_hosts.under_way)
+        changing = ChangingHosts(caches.of(CONFIG_SETS))
+        self._sight = HostSight(caches.of(NODES), SignsOfLife(context.now), changing)
+        caches.of(LEASES).subscribe(self._sight.signs.saw)
+        caches.of(MANAGED_NODES).subscribe(self._sight.forget)
+        self._work = HostsInWork(self._hosts, self._driver, self._protected, self._sight)
         self._writer = MaintenanceWriter(context)
         self._upgrades = UpgradeVisits(
             self._orders, self._driver, self._hosts, self._tasks, GroupLocks(context.client, context.now),
-            UpgradeMarks(self._orders, caches.of(NODES)), Sight(self._facts_of, self._rooms), context.events,
+            UpgradeMarks(self._orders, caches.of(NODES)), Sight(
+                self._sight.facts_heard, self._rooms, self._inputs.unrecorded
+            ),
+            context.events,
         )  # fmt: skip
+        around = RepairSight(
+            caches.of(CONFIG_SETS), self._maintenances, self._look_around, self._sight.facts,
+            self._inputs.unrecorded,
+        )  # fmt: skip
+        self._repairs = RepairTurns(self._orders, self._hosts, around, context.events, context.metrics)
         self._took = context.metrics.histogram(
             "nodemanager_maintenance_decision_seconds",
             "How long one decision took.",
@@ -112,9 +123,9 @@ class Maintainer:
         ).labels()
 
     async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
-        """Look at a maintenance, or at all upgrades of a namespace, and say when to look again."""
-        if key.name == waking.UPGRADES:
-            return await self._upgrade(key.namespace)
+        """Look at a maintenance, or at all upgrades or repairs of a namespace, and say when to look again."""
+        if key.name in (waking.UPGRADES, waking.REPAIRS):
+            return await self._see_to_hosts(key)
         maintenance = self._maintenances.get(key)
         if maintenance is None:
             self._writer.forget(key)
@@ -129,7 +140,7 @@ class Maintainer:
             return None
         seen = await self._look_around(maintenance)
         about, problem = self._undertaking(seen)
-        soon = await self._drive(seen, about)
+        soon = await self._work.go_on(seen, about, self._facts(seen))
         self._asker.want(key, self._gates(seen).questions_after(seen.nodes, maintenance.metadata.uid))
         seen = replace(seen, tasks=self._tasks.of(maintenance.metadata.uid))
         if maintenance.metadata.deletion_timestamp:
@@ -144,8 +155,12 @@ class Maintainer:
             return await self._preview(seen, problem)
         return await self._decide(seen, about, problem, soon)
 
-    async def _upgrade(self, namespace: str) -> ReconcileResult | None:
-        if await self._upgrades.look(namespace, self._now()):
+    async def _see_to_hosts(self, key: ObjectKey) -> ReconcileResult | None:
+        """Look at what hosts ask for by themselves: upgrades, or turns to put back what drifted."""
+        if key.name == waking.REPAIRS:
+            again = await self._repairs.look(key.namespace, self._now())
+            return ReconcileResult(again) if again is not None else None
+        if await self._upgrades.look(key.namespace, self._now()):
             return ReconcileResult(BUSY_SECONDS)
         return ReconcileResult(LOOK_SECONDS) if self._hosts.visited_by(UPGRADING) else None
 
@@ -170,25 +185,19 @@ class Maintainer:
 
     def _facts(self, seen: Seen) -> dict[str, HostFacts]:
         """Return what is known of the hosts that matter to a maintenance, with what we wrote meanwhile."""
-        known = self._caches.of(NODES)
         gates = self._gates(seen)
         owners = {one.metadata.uid for one in self._maintenances.values()}
         found: dict[str, HostFacts] = {}
         names = [host.metadata.name for host in seen.nodes]
-        for host in self._hosts.chosen(seen.maintenance.metadata.namespace, names):
+        hosts = list(self._hosts.chosen(seen.maintenance.metadata.namespace, names))
+        known = self._sight.facts(hosts)
+        for host in hosts:
             name = host.metadata.name
-            node = known.get(ObjectKey("", name)) if not known.refused else None
-            facts = observing.with_gates(self._known_hosts.facts(host, node), gates.failing(host, node))
+            failing = gates.failing(host, self._sight.node_of(host))
+            facts = observing.with_gates(known[name], failing)
             facts = observing.with_owner(facts, owners, seen.now)
             found[name] = self._protected.on(seen.maintenance.metadata.uid, facts)
         return found
-
-    def _facts_of(self, host: ManagedNode) -> HostFacts:
-        """Return what is known of one host, whoever works on it."""
-        known = self._caches.of(NODES)
-        node = known.get(ObjectKey("", host.metadata.name)) if not known.refused else None
-        facts = self._known_hosts.facts(host, node)
-        return replace(facts, health=replace(facts.health, heard=self._signs.heard(key_of(host))))
 
     async def _rooms(self, namespace: str) -> list[tuple[str, Room]]:
         """Return what the budgets of all maintenances leave that have a run."""
@@ -208,36 +217,6 @@ class Maintainer:
         if problem is None and about.rules.cordons and (why := self._caches.of(NODES).refused):
             problem = Problem(Reason.NODES_UNKNOWN, "clusterrole/nodemanager-operator-disruption", why)
         return about, problem
-
-    # Hosts in work
-
-    async def _drive(self, seen: Seen, about: Undertaking) -> float:
-        """Go on with every host in work, by one transition; return how soon there is more to do."""
-        soon = LOOK_SECONDS
-        facts = self._facts(seen)
-        tasks: dict[str, list[NodeTask]] = {}
-        for task in seen.tasks:
-            tasks.setdefault(task.spec.node_name, []).append(task)
-        uid = seen.maintenance.metadata.uid
-        for host in self._hosts.visited_by(uid):
-            known = facts.get(host.metadata.name)
-            claim = known.claim if known is not None else None
-            if known is None or not isinstance(claim, Claim) or claim.uid != uid:
-                continue
-            if not (claim.holds or (claim.state is State.HALTED and claim.reason is Reason.HOST_LOST)):
-                continue
-            known = replace(known, health=replace(known.health, heard=self._signs.heard(key_of(host))))
-            visited = Visited(host, known, claim, tasks.get(host.metadata.name, ()))
-            try:
-                found = await self._driver.drive(about, visited)
-            except (errors.Conflict, errors.NotFound):  # somebody else was faster: look again
-                soon = min(soon, CONFLICT)
-                continue
-            except (errors.KubeError, ValueError) as error:  # of this host: the others go on
-                log.warning("cannot go on with host %s: %s", host.metadata.name, error)
-                continue
-            soon = AT_ONCE if isinstance(found, Move) else soon
-        return soon
 
     # Deciding
 
@@ -262,12 +241,14 @@ class Maintainer:
             else:
                 run = remembering.kept(run, look, seen.now)
         plan = undertaking.plan_of(seen, run, self._inputs)
-        realtime = await self._realtime.keep(seen)
+        kept = await self._realtime.keep(seen)
+        called = escalation.hosts(seen.nodes, seen.maintenance)
+        refused = undertaking.refused(seen.maintenance, plan, kept.plan if kept else None, self._caches)
         await self._writer.write(
-            Record(seen.maintenance, look, run, ended, problem, plan, seen.now, realtime)
+            Record(seen.maintenance, look, run, ended, problem, plan, seen.now, kept, called, refused)
         )
         if run is not None and known is not None and look.decision is not None:
-            soon = min(soon, await self._begin(seen, about, known, look.decision.starts))
+            soon = min(soon, await self._work.begin(seen, about, known, look.decision.starts))
             asks = self._asker.want(
                 key_of(seen.maintenance), self._gates(seen).questions_before(look.decision.waits)
             )
@@ -304,25 +285,6 @@ class Maintainer:
             view=seen.inputs.view,
             running=frozenset(status.run.operations) if status.run is not None else frozenset(),
         )
-
-    async def _begin(self, seen: Seen, about: Undertaking, known: Facts, starts: Sequence[Start]) -> float:
-        """Write a claim on every host that begins now; return how soon there is more to do."""
-        meta = seen.maintenance.metadata
-        owner = Owner(meta.name, meta.uid, meta.generation, known.run.id)
-        soon = AT_ONCE if starts else LOOK_SECONDS
-        for start in starts:
-            host = self._hosts.get(ObjectKey(meta.namespace, start.host))
-            facts = known.hosts[start.host]
-            if host is None or host.metadata.uid != facts.uid:
-                continue
-            if await self._protected.keep(about, facts):  # the next one has its turn, at the next look
-                continue
-            claim = beginning.claim(owner, facts, start.attempt, seen.maintenance.spec, about.rules, seen.now)
-            try:
-                await self._driver.write(about, host, claim)
-            except (errors.Conflict, errors.NotFound):
-                soon = CONFLICT
-        return soon
 
     async def _preview(self, seen: Seen, problem: Problem | None) -> ReconcileResult:
         """Have hosts asked what a run would do, then take the request off."""

@@ -10,20 +10,24 @@ from typing import Final, NamedTuple
 import msgspec
 
 from nodemanager.api.maintenance.maintenance_status import (
+    MAX_ESCALATED,
     MAX_NEXT,
     MAX_REASONS,
     PROGRESSING,
     VALID,
     EndedRun,
+    EscalatedHosts,
     HostCounts,
     NodeMaintenanceStatus,
     OperationState,
     PlanState,
+    RefusedApproval,
     RunState,
     WaitReason,
     WindowState,
 )
 from nodemanager.api.maintenance.nodemaintenance import DEFAULT_HISTORY, NodeMaintenance
+from nodemanager.api.maintenance.notifications import DRIFT_ESCALATED
 from nodemanager.api.maintenance.operations import ONE_SHOT, Operation
 from nodemanager.controllers.node_maintenances import noticing
 from nodemanager.controllers.node_maintenances.inputs import Problem
@@ -71,6 +75,10 @@ class Record:
     plan: PlanState | None
     now: datetime
     realtime: RealtimeKept | None = None
+    escalated: Sequence[str] = ()
+    """Hosts on which somebody has to look at a drift, by name."""
+    refused: Sequence[RefusedApproval] = ()
+    """Approvals that do not count."""
 
 
 class News(NamedTuple):
@@ -95,6 +103,8 @@ def news(old: NodeMaintenanceStatus, new: NodeMaintenanceStatus) -> list[News]:
         text = ended.hosts.text if ended.hosts is not None else ""
         good = ended.outcome == SUCCEEDED
         found.append(News(f"Run{ended.outcome}", f"run {ended.id}: {text} hosts are done", bad=not good))
+    if said := noticing.newly_escalated(old, new):
+        found.append(News(DRIFT_ESCALATED, said, bad=True))
     found += _shown_conditions(old.conditions, new.conditions)
     return found
 
@@ -143,6 +153,8 @@ def status_of(record: Record) -> NodeMaintenanceStatus:
         history=history,
         plan=record.plan,
         realtime=record.realtime.plan if record.realtime is not None else None,
+        escalated=_escalated(record.escalated),
+        refused_approvals=list(record.refused),
         next_hosts=decision.coming(MAX_NEXT) if decision is not None and record.run is not None else [],
     )
     phase = _phase(record, made)
@@ -152,6 +164,10 @@ def status_of(record: Record) -> NodeMaintenanceStatus:
     stopped = _stop_text(decision, maintenance.metadata.name) if decision and phase == "Stopped" else ""
     said = conditions_of(maintenance, made, record.problem, record.realtime, record.now, stopped)
     return msgspec.structs.replace(made, conditions=[_plain(one) for one in said])
+
+
+def _escalated(hosts: Sequence[str]) -> EscalatedHosts | None:
+    return EscalatedHosts(hosts=len(hosts), first=list(hosts[:MAX_ESCALATED])) if hosts else None
 
 
 def _plain(said: Condition) -> Condition:

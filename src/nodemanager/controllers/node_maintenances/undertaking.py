@@ -11,7 +11,15 @@ import msgspec
 
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.disruption import EVICT, Drain
-from nodemanager.api.maintenance.maintenance_status import PlanState, RunState
+from nodemanager.api.maintenance.maintenance_status import (
+    MAX_REFUSED,
+    OWN_REQUEST,
+    PLAN_CHANGED,
+    PlanState,
+    RealtimePlan,
+    RefusedApproval,
+    RunState,
+)
 from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.api.maintenance.nodetask import RUN, NodeTask
@@ -138,6 +146,34 @@ def approvers(maintenance: NodeMaintenance, plan_hash: str, caches: Caches) -> t
         if one.metadata.namespace == maintenance.metadata.namespace
         and plan.approves(one.spec, maintenance, plan_hash)
     )
+
+
+def refused(
+    maintenance: NodeMaintenance, plan_now: PlanState | None, enforced: RealtimePlan | None, caches: Caches
+) -> list[RefusedApproval]:
+    """Return approvals that do not count, the newest first; those of runs that have ended are history."""
+    approval, status = maintenance.spec.approval, maintenance.status
+    hashes = [one.hash for one in (plan_now, enforced) if one is not None]
+    if approval is None or not approval.required or not hashes:
+        return []
+    since = (status.history[0].ended_at or "") if status.history else ""
+    found = [
+        one
+        for one in caches.of(MAINTENANCE_APPROVALS).values()
+        if one.metadata.namespace == maintenance.metadata.namespace
+        and one.spec.maintenance == maintenance.metadata.name
+        and (one.metadata.creation_timestamp or "") >= since
+        and not any(plan.approves(one.spec, maintenance, each) for each in hashes)
+    ]
+    found.sort(key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name), reverse=True)
+    return [
+        RefusedApproval(
+            name=one.metadata.name,
+            approver=one.spec.approver,
+            reason=OWN_REQUEST if one.spec.plan_hash in hashes else PLAN_CHANGED,
+        )
+        for one in found[:MAX_REFUSED]
+    ]
 
 
 def plan_of(seen: Seen, run: RunState | None, reader: InputReader) -> PlanState | None:

@@ -8,7 +8,6 @@ is, together with all maintenances: this is a name in their queue, so that no tw
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -25,6 +24,7 @@ from nodemanager.api.maintenance.nodetask import RUN
 from nodemanager.controllers.disruption.holding import DrainRules
 from nodemanager.controllers.node_maintenances.ahead import UPGRADING, HostsAhead, TasksAhead
 from nodemanager.controllers.node_maintenances.group_locks import GroupLocks
+from nodemanager.controllers.node_maintenances.inputs import Problem
 from nodemanager.controllers.node_maintenances.orders import Orders, Work
 from nodemanager.controllers.node_maintenances.upgrade_marks import UpgradeMarks
 from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver, Visited
@@ -40,6 +40,7 @@ from nodemanager.fleet.upgrades.deciding import AskingHost
 from nodemanager.kube import errors, times
 from nodemanager.kube.go import durations
 from nodemanager.kube.objects import ObjectKey, key_of
+from nodemanager.runtime import tasks
 from nodemanager.runtime.events import EventRecorder
 
 log = logging.getLogger("nodemanager.operator")
@@ -66,6 +67,8 @@ class Sight:
     facts: Callable[[ManagedNode], HostFacts]
     rooms: Callable[[str], Awaitable[list[tuple[str, Room]]]]
     """Returns what the budgets of maintenances that run in a namespace leave, with their names."""
+    unrecorded: Callable[[str], Problem | None]
+    """Returns why nothing new may begin in a namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +112,13 @@ class UpgradeVisits:
         visited = {host.metadata.uid: host for host in hosts if upgrade_tasks.visit_of(host) is not None}
         if visited.keys() <= self._had_turn:
             self._had_turn.difference_update(visited)
-        room = asyncio.Semaphore(AT_ONCE)
 
-        async def one(host: ManagedNode) -> None:
-            async with room:
-                self._had_turn.add(host.metadata.uid)
-                with self._alone(host):
-                    await self._go_on(host, now)
+        async def one(uid: str) -> None:
+            self._had_turn.add(uid)
+            with self._alone(visited[uid]):
+                await self._go_on(visited[uid], now)
 
-        async with asyncio.TaskGroup() as group:
-            for uid in sorted(visited, key=self._had_turn.__contains__):
-                group.create_task(one(visited[uid]))
+        await tasks.each(one, sorted(visited, key=self._had_turn.__contains__), AT_ONCE)
         self._had_turn.difference_update(visited)
 
     @contextlib.contextmanager
@@ -187,7 +186,9 @@ class UpgradeVisits:
 
     async def _begin(self, namespace: str, asking: Iterable[AskingHost], now: datetime) -> bool:
         """Take the Lease of each host whose turn it is, and write a claim on it; tell whether some wait."""
-        turns = deciding.decide(asking, await self.sight.rooms(namespace), now)
+        problem = self.sight.unrecorded(namespace)
+        stopped = (problem.reason, problem.object) if problem is not None else None
+        turns = deciding.decide(asking, await self.sight.rooms(namespace), now, stopped)
         for wait in turns.waits:
             waiting = self.hosts.get(ObjectKey(namespace, wait.host))
             if waiting is not None and wait.since is not None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.audit.auditcheckpoint import AuditCheckpoint
+from nodemanager.api.common import set_reports
+from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.managednode import (
     ANNOTATION_HOLD,
     MANAGED_NODES,
@@ -22,18 +24,24 @@ from nodemanager.api.maintenance.nodemaintenance import (
 )
 from nodemanager.api.maintenance.nodeseries import NODE_SERIES, NodeSeries
 from nodemanager.api.maintenance.nodetask import NodeTask
+from nodemanager.controllers import audit_gate
 from nodemanager.controllers.disruption.nodes import Node
-from nodemanager.controllers.node_maintenances import observing
+from nodemanager.controllers.node_maintenances import changing_hosts, observing
 from nodemanager.controllers.registration import Caches, Wake
 from nodemanager.fleet import series
 from nodemanager.fleet.maintenance.claims import Claim
 from nodemanager.fleet.maintenance.plan import series_of
+from nodemanager.fleet.repairs import turns
+from nodemanager.fleet.rollout import on_the_way
 from nodemanager.fleet.upgrades import upgrade_tasks
 from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Change
 
 UPGRADES: Final = "upgrades/"
 """The name in the queue of all upgrades of a namespace; no object is called so."""
+REPAIRS: Final = "repairs/"
+"""The same of all drifts that are put back in turn."""
+_COUNTED: Final = ("Alive", "Ready", "Held", "Escalated")
 SETTLE_SECONDS: Final = 1.0
 """Many hosts change at about the same time; who only waits for them looks once."""
 
@@ -48,6 +56,15 @@ def on_maintenance(change: Change[NodeMaintenance], _caches: Caches) -> Iterator
 def _asked(one: NodeMaintenance) -> tuple[object, ...]:
     meta = one.metadata
     return meta.generation, meta.annotations, meta.deletion_timestamp, meta.finalizers
+
+
+def on_checkpoint(change: Change[AuditCheckpoint], caches: Caches) -> Iterator[Wake]:
+    """Wake all that may begin something, when the audit log can be relied on again, or no longer."""
+    if audit_gate.is_news(change):
+        for one in _all(caches, change.key.namespace):
+            yield Wake(key_of(one))
+        for name in (UPGRADES, REPAIRS):
+            yield Wake(ObjectKey(change.key.namespace, name))
 
 
 def on_window(change: Change[Any], caches: Caches) -> Iterator[Wake]:
@@ -65,14 +82,27 @@ def on_series(change: Change[Any], caches: Caches) -> Iterator[Wake]:
 
 
 def on_config_set(change: Change[ConfigSet], caches: Caches) -> Iterator[Wake]:
-    """Wake the maintenance whose set somebody changed or deleted."""
+    """Wake the maintenance whose set somebody changed or deleted; all of them when a change has ended."""
     before, after = change.old, change.new
+    if before is not None and _is_done(before, after):
+        for one in _all(caches, change.key.namespace):
+            yield Wake(key_of(one), SETTLE_SECONDS)
     if before is None or (after is not None and before.metadata.generation == after.metadata.generation):
         return
+    if after is not None and before.spec.enforcement != after.spec.enforcement:
+        yield Wake(ObjectKey(change.key.namespace, REPAIRS))
     owners = {one.uid for one in before.metadata.owner_references}
     for one in _all(caches, change.key.namespace) if owners else ():
         if one.metadata.uid in owners:
             yield Wake(key_of(one))
+
+
+def _is_done(before: ConfigSet, after: ConfigSet | None) -> bool:
+    """Tell whether nobody is on the way any more to a change that was under way."""
+    was, now = on_the_way.of_set(before), on_the_way.of_set(after) if after is not None else None
+    if was is None:
+        return False
+    return now is None or (was.status.next, was.status.refused) != (now.status.next, now.status.refused)
 
 
 def on_template(change: Change[Any], caches: Caches) -> Iterator[Wake]:
@@ -86,7 +116,7 @@ def on_template(change: Change[Any], caches: Caches) -> Iterator[Wake]:
 def on_approval(change: Change[MaintenanceApproval], _caches: Caches) -> Iterator[Wake]:
     """Wake the maintenance that somebody says yes to."""
     found = change.new or change.old
-    if found is not None:
+    if found is not None and found.spec.maintenance:
         yield Wake(ObjectKey(change.key.namespace, found.spec.maintenance))
 
 
@@ -114,16 +144,27 @@ def on_host(change: Change[ManagedNode], caches: Caches) -> Iterator[Wake]:
     namespace = change.key.namespace
     if new is not None and (old is None or _upgraded_as(old) != _upgraded_as(new)) and _is_upgraded(new):
         yield Wake(ObjectKey(namespace, UPGRADES))
-    if old is not None and new is not None and _counted_as(old) == _counted_as(new):
+    if new is not None and (old is None or _repaired_as(old) != _repaired_as(new)) and any(_repaired_as(new)):
+        yield Wake(ObjectKey(namespace, REPAIRS), 0.0 if _turn_is_over(new) else SETTLE_SECONDS)
+    arrives = old is not None and new is not None and _got_on(old, new, caches)
+    if old is not None and new is not None and _counted_as(old) == _counted_as(new) and not arrives:
         return
     workers = {name for host in (old, new) if host is not None and (name := _worker(host))}
     for name in sorted(workers):
-        yield Wake(ObjectKey(namespace, name))
-    if old is not None and new is not None and not _concerns_others(old, new):
+        yield Wake(ObjectKey(namespace, name), SETTLE_SECONDS if name == REPAIRS else 0.0)
+    if old is not None and new is not None and not (arrives or _concerns_others(old, new)):
         return
     for one in _choosing(caches, namespace, [host for host in (old, new) if host is not None]):
         if one.metadata.name not in workers:
             yield Wake(key_of(one), SETTLE_SECONDS)
+
+
+def _got_on(old: ManagedNode, new: ManagedNode, caches: Caches) -> bool:
+    """Tell whether a host says something else of a change that is under way."""
+    if old.status.configsets == new.status.configsets:
+        return False
+    sets = changing_hosts.names(caches.of(CONFIG_SETS), new.metadata.namespace)
+    return any(set_reports.report_of(old, one.name) != set_reports.report_of(new, one.name) for one in sets)
 
 
 def _concerns_others(old: ManagedNode, new: ManagedNode) -> bool:
@@ -180,7 +221,7 @@ def _choosing(caches: Caches, namespace: str, hosts: Sequence[ManagedNode]) -> I
 def _judged(host: ManagedNode) -> tuple[object, ...]:
     """Return what others count of a host; a drift that was repaired is nothing to them."""
     meta, status = host.metadata, host.status
-    judged = {one.type: one.status for one in status.conditions if one.type in ("Alive", "Ready", "Held")}
+    judged = {one.type: one.status for one in status.conditions if one.type in _COUNTED}
     return meta.uid, meta.labels, judged, is_held(host), upgrading_since(status)
 
 
@@ -195,6 +236,18 @@ def _upgraded_as(host: ManagedNode) -> tuple[object, ...]:
     return host.spec.upgrade, visit, due, notes.get(ANNOTATION_HOLD)
 
 
+def _repaired_as(host: ManagedNode) -> tuple[object, ...]:
+    """Return what decides about turns of a host to put back what drifted."""
+    left = host.status.left_drifts
+    return (left.asks, left.used) if left is not None else (), turns.claim_of(host)
+
+
+def _turn_is_over(host: ManagedNode) -> bool:
+    """Tell whether a host gives back its turn, so that another one can begin: whatever else it says waits."""
+    claim, left = turns.claim_of(host), host.status.left_drifts
+    return claim is not None and claim.holds and left is not None and left.used == claim.run
+
+
 def _is_upgraded(host: ManagedNode) -> bool:
     """Tell whether there may be something to do for the upgrade of a host; marks are looked at in time."""
     return any(_upgraded_as(host)) or nodetask.UPGRADES in host.metadata.annotations
@@ -204,6 +257,8 @@ def _worker(host: ManagedNode) -> str:
     claim = observing.claim_of(host)
     if not isinstance(claim, Claim):
         return ""
+    if claim.repairs:
+        return REPAIRS
     return UPGRADES if claim.is_upgrade else claim.maintenance
 
 

@@ -15,6 +15,7 @@ from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES, NodeMaintenance
 from nodemanager.api.maintenance.nodetask import (
     COMPLETE,
+    MAINTENANCE,
     NODE_TASKS,
     PHASES,
     NodeTask,
@@ -128,7 +129,7 @@ class TaskKeeper:
         self.memory.phases[key] = phase
         if before is None or before == phase:
             return
-        if phase == RUNNING:
+        if phase == RUNNING and MAINTENANCE not in task.metadata.labels:  # that one has told of its host
             self.events.normal(NODE_TASKS, task, "TaskStarted", f"{task.spec.node_name} has taken it")
         if not is_ended(task.status):
             return

@@ -14,11 +14,11 @@ import msgspec
 
 from nodemanager.api.maintenance.maintenance_status import Delivery
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES, NodeMaintenance
+from nodemanager.client.http.posting import NotDelivered
 from nodemanager.client.patches import MergePatch
 from nodemanager.controllers.notifications import due as dues
 from nodemanager.controllers.notifications import messages, sending
 from nodemanager.controllers.notifications.due import Due
-from nodemanager.controllers.notifications.sending import NotDelivered
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
 from nodemanager.kube import errors, wording
 from nodemanager.kube.objects import ObjectKey

@@ -1,51 +1,18 @@
-"""Sends to an address that is a secret: what goes wrong is told in our own words, which do not repeat it."""
+"""Sends notices to the address that a Secret has."""
 
 from __future__ import annotations
 
-import asyncio
-import base64
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
 from nodemanager.api.maintenance.notifications import NotifySecret
-from nodemanager.client.auth.config import ClientConfig
-from nodemanager.client.http.transport import HttpTransport, Request
+from nodemanager.client.http import posting
+from nodemanager.client.http.posting import CA, Address, NotDelivered
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.notifications.messages import MAX_BODY, Message
 from nodemanager.kube import errors
 from nodemanager.kube.core import SECRETS
 
-TIMEOUT: Final = 10.0
-MAX_URL: Final = 4096
-CA: Final = "ca.crt"
 ID_HEADER: Final = "x-nodemanager-id"
-
-
-class NotDelivered(Exception):
-    """Why something was not delivered, and what to do; without the address."""
-
-
-class Address:
-    """Where somebody is to be told."""
-
-    def __init__(self, text: str, ca: bytes | None, where: str) -> None:
-        self.where = where
-        try:
-            url = urlsplit(text.strip())
-            good = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
-        except ValueError:
-            good = False
-        if not good or not text.strip().isascii() or not text.strip().isprintable() or len(text) > MAX_URL:
-            raise NotDelivered(f"{where} is no address: write https://HOST/PATH into it")
-        self.config = ClientConfig(f"{url.scheme}://{url.netloc.rpartition('@')[2]}", ca=ca)
-        self.target = (url.path or "/") + (f"?{url.query}" if url.query else "")
-        self.headers: dict[str, str] = {}
-        if url.username:
-            pair = f"{unquote(url.username)}:{unquote(url.password or '')}".encode()
-            self.headers["authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-
-    def __repr__(self) -> str:
-        return f"Address({self.where})"
 
 
 async def address(client: Client, namespace: str, reference: NotifySecret) -> Address:
@@ -64,35 +31,7 @@ async def address(client: Client, namespace: str, reference: NotifySecret) -> Ad
 
 
 async def send(to: Address, message: Message, ident: str) -> None:
-    """Deliver a message, or say why not. A redirect is no delivery: it could lead anywhere."""
+    """Deliver a message, or say why not."""
     if (size := len(message.body)) > MAX_BODY:
         raise NotDelivered(f"the message has {size} bytes, at most {MAX_BODY} are sent: shorten its template")
-    headers = {**to.headers, "content-type": message.content_type, ID_HEADER: ident}
-    status = await _answer(to, Request("POST", to.target, message.body, headers))
-    if 300 <= status < 400:
-        said = "which is not followed: write the address where it leads"
-        raise NotDelivered(f"it redirects ({status}), {said} into {to.where}")
-    if not 200 <= status < 300:
-        raise NotDelivered(f"it answers {status}: see whether the address in {to.where} is still right")
-
-
-async def _answer(to: Address, request: Request) -> int:
-    """Return the status that a request is answered with; the rest of the answer is not read."""
-    see = f"see whether the address in {to.where} is right, and can be reached from the operator"
-    try:
-        transport = HttpTransport(to.config)
-        try:
-            async with asyncio.timeout(TIMEOUT):
-                response = await transport.send(request)
-                return response.status
-        finally:
-            await transport.close()
-    except (TimeoutError, errors.TimedOut):
-        raise NotDelivered(f"it does not answer within {TIMEOUT:g} s: {see}") from None
-    except errors.TlsError:
-        said = f"write its authority into key {CA} of the same Secret, if it is none that everybody knows"
-        raise NotDelivered(f"its certificate is not accepted: {said}") from None
-    except errors.ConfigError:
-        raise NotDelivered(f"it cannot be used: {see}, and whether key {CA} is PEM") from None
-    except (errors.KubeError, OSError):
-        raise NotDelivered(f"it cannot be reached: {see}") from None
+    await posting.post(to, message.body, {"content-type": message.content_type, ID_HEADER: ident})

@@ -1,37 +1,53 @@
-"""One look at one ConfigSet: its newest revision, how far that may be, and which old ones are not needed.
+"""One look at one ConfigSet, or at those that move together: the newest revision, how far that may be, and
+which old ones are not needed.
 
-Nothing is remembered between two looks but what was seen, since when nothing went unseen, and when counts
-were written last. A revision is made before it is published, under a name that follows from its number, so
-whoever looks next finds it; what is published is written over what was read only.
+Nothing is remembered between two looks but what was seen, since when nothing went unseen, how hosts were
+judged that said nothing since, and when counts were written last. A revision is made before it is published,
+under a name that follows from its number, so whoever looks next finds it; what is published is written over
+what was read only.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
-from nodemanager.api.common import choosing, configsetrevision
+from nodemanager.api.audit.auditcheckpoint import AUDIT_CHECKPOINTS
+from nodemanager.api.common import configsetrevision
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
-from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS, RESTART, ConfigSetRevision
+from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS, ConfigSetRevision
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.api.common.rollout import RevisionRef, Rollout, RolloutStatus, is_staged
+from nodemanager.api.common.rollout import WAITING, RevisionRef, RolloutStatus, is_staged
+from nodemanager.api.common.rollout_groups import MAX_MEMBERS
+from nodemanager.api.common.rolloutpolicy import DEFAULT, ROLLOUT_POLICIES
+from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
+from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
 from nodemanager.client.subresources import write_status
 from nodemanager.client.verbs import Client
+from nodemanager.controllers.disruption.nodes import NODES
+from nodemanager.controllers.gate_asking import Asker
 from nodemanager.controllers.registration import ControllerContext
-from nodemanager.controllers.rollouts import revisions
+from nodemanager.controllers.rollouts import membership, revisions, waking
+from nodemanager.controllers.rollouts.following import Defaults
+from nodemanager.controllers.rollouts.gating import Asked, GateReader
+from nodemanager.controllers.rollouts.looked_at import LookedAt, asked_about, asked_changes, in_order, parted
 from nodemanager.controllers.rollouts.steady_clock import SteadyClock
-from nodemanager.fleet.rollout import beginning, deciding, facts, witness
+from nodemanager.fleet.rollout import beginning, grouping, judging, telling
 from nodemanager.fleet.rollout.deciding import Decision
-from nodemanager.fleet.rollout.facts import Progress, RolloutHost
+from nodemanager.fleet.rollout.gates import LOOK_SECONDS
+from nodemanager.fleet.rollout.grouping import GroupDecision
 from nodemanager.fleet.rollout.looking import Look
+from nodemanager.fleet.rollout.reasons import RolloutReason
+from nodemanager.fleet.rollout.remembering import HostMemory, Part
 from nodemanager.fleet.rollout.witness import Witness
-from nodemanager.kube import errors, times
+from nodemanager.kube import errors
 from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Cache
 from nodemanager.runtime.controller import Reconcile, ReconcileResult, Retry
@@ -39,71 +55,149 @@ from nodemanager.runtime.controller import Reconcile, ReconcileResult, Retry
 AGAIN_SECONDS: Final = 0.2
 COUNTS_SECONDS: Final = 10.0
 """So often counts and words are written at most: every agent reads each write, with the whole set."""
-MAX_RESTART: Final = 64
-"""Characters of the annotation that has it begin again, as in the schema of the status."""
+
+
+class _CannotKeep(Exception):
+    """There is no revision of what a set says, so nothing is decided; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rollouts:
-    """Looks at ConfigSets."""
+    """Looks at ConfigSets, at those that move together at once."""
 
     client: Client
     config_sets: Cache[ConfigSet]
     nodes: Cache[ManagedNode]
     revisions: Cache[ConfigSetRevision]
     """With the index `revisions.BY_SET`."""
+    defaults: Defaults
+    gates: GateReader
     now: Callable[[], datetime]
+    wake: Callable[[ObjectKey], None]
+    """Has another set looked at."""
     clock: SteadyClock = field(default_factory=SteadyClock)
     seen: dict[ObjectKey, Witness] = field(default_factory=dict)
+    judged: dict[ObjectKey, HostMemory] = field(default_factory=dict)
+    """Of rollouts that are under way."""
     written: dict[ObjectKey, float] = field(default_factory=dict)
     """When a status was written, by the clock that never jumps."""
+    over: dict[ObjectKey, str] = field(default_factory=dict)
+    """Over which version the status of a set of a group was written: who finds that one has an old cache."""
 
     async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
-        """Look at one set."""
+        """Look at one set, or at all that move with it."""
         config_set = self.config_sets.get(key)
         if config_set is None or config_set.metadata.deletion_timestamp:
             self.seen.pop(key, None)
+            self.judged.pop(key, None)
             self.written.pop(key, None)
+            self.over.pop(key, None)
             return None  # its revisions go with it
-        known = self.revisions.find(revisions.BY_SET, config_set.metadata.uid)
-        current = revisions.current(config_set, known)
+        default = self.defaults.policies.get(ObjectKey(key.namespace, DEFAULT))
+        sets = membership.together(config_set, self.config_sets.values(), default)
+        if (first := key_of(sets[0])) != key:
+            self.judged.pop(key, None)
+            self.wake(first)
+            return None
         try:
-            if current is None:
-                current = await revisions.create(self.client, config_set, known)
-            nodes = [one for one in self.nodes.values() if one.metadata.namespace == key.namespace]
-            ref, look = configsetrevision.reference(current), self._look(config_set)
-            others = () if config_set.status.rollout else revisions.readable(known)
-            decision = decide(config_set, ref, nodes, look, others)
-            self.seen[key] = decision.witness
-            if (left := self._quiet_for(config_set, decision.status)) > 0:
-                return ReconcileResult(
-                    left if decision.again is None else max(0.0, min(left, decision.again))
-                )
-            status = msgspec.structs.replace(config_set.status, rollout=decision.status)
-            await write_status(self.client, CONFIG_SETS, config_set, config_set.status, status)
-            self.written[key] = asyncio.get_running_loop().time()
+            return await self._look_at(sets)
+        except _CannotKeep as error:
+            await self._tell(sets, RolloutReason.REVISION_TOO_LARGE, str(error))
+            return ReconcileResult(LOOK_SECONDS)
         except (errors.Conflict, errors.AlreadyExists):
             raise Retry(AGAIN_SECONDS, "the cache is behind, or somebody else was faster") from None
-        await self._collect(config_set, decision.status, known, nodes)
-        return None if decision.again is None else ReconcileResult(max(0.0, decision.again))
 
-    def _look(self, config_set: ConfigSet) -> Look:
-        now, published = self.now(), config_set.status.rollout
-        monotonic = asyncio.get_running_loop().time()
+    async def _look_at(self, sets: Sequence[ConfigSet]) -> ReconcileResult | None:
+        if len(sets) > MAX_MEMBERS:
+            said = f"group has {len(sets)} ConfigSets, and at most {MAX_MEMBERS} move together"
+            await self._tell(sets, RolloutReason.GROUP_TOO_LARGE, said)
+            return None
+        if any(self.over.get(key_of(one)) == one.metadata.resource_version for one in sets):
+            # What was written looks half done: from there, it would be decided anew, maybe otherwise.
+            raise Retry(AGAIN_SECONDS, "the cache does not have yet what was written last")
+        looked = [await self._read(one) for one in sets]
+        # Mostly one; but what the API says of the default may be newer than what the cache has of it.
+        found = [await self._go_on(each) for each in parted(looked)]
+        again = [one.requeue_after for one in found if one is not None and one.requeue_after is not None]
+        return ReconcileResult(min(again)) if again else None
+
+    async def _read(self, config_set: ConfigSet) -> LookedAt:
+        """Find out what a set says now; what is new becomes a revision."""
+        known = self.revisions.find(revisions.BY_SET, config_set.metadata.uid)
+        current = revisions.current(config_set, known)
+        if current is None:
+            try:
+                current = await revisions.create(self.client, config_set, known)
+            except revisions.TooLarge as error:
+                name = config_set.metadata.name
+                said = f"what {name} says now cannot be kept as a revision: {error}"
+                raise _CannotKeep(said) from error
+        followed = await self.defaults.of(config_set, configsetrevision.reference(current).digest)
+        return LookedAt(config_set, known, current, followed)
+
+    async def _go_on(self, looked: Sequence[LookedAt]) -> ReconcileResult | None:
+        """Decide about sets that move together, or about one, and publish that."""
+        key = key_of(looked[0].config_set)
+        nodes = [one for one in self.nodes.values() if one.metadata.namespace == key.namespace]
+        about = asked_about(looked)
+        look = await self._look(key, looked, about, nodes)
+        found = decide_all(looked, nodes, look)
+        told = {one.name: one.followed.told(found.statuses[one.name]) for one in looked}
+        self.seen[key] = found.witness
+        if not any(one.next or one.refused for one in told.values()):
+            self.judged.pop(key, None)
+        quiet = self._quiet_for(key, looked, told)
+        if quiet <= 0:
+            for one in in_order(looked, told):
+                old = one.config_set.status
+                status = msgspec.structs.replace(old, rollout=told[one.name])
+                is_new = await write_status(self.client, CONFIG_SETS, one.config_set, old, status)
+                if is_new and one.group:
+                    self.over[key_of(one.config_set)] = one.config_set.metadata.resource_version
+            self.written[key] = asyncio.get_running_loop().time()
+        again = self.gates.ask(about, nodes, told[looked[0].name], found.again)
+        if quiet > 0:
+            return ReconcileResult(quiet if again is None else max(0.0, min(quiet, again)))
+        for one in looked:
+            await self._collect(one.config_set, told[one.name], one.known, nodes)
+        return None if again is None else ReconcileResult(max(0.0, again))
+
+    async def _tell(self, sets: Sequence[ConfigSet], reason: RolloutReason, said: str) -> None:
+        """Say why sets cannot be rolled out; they stay undecided, so hosts keep what they have."""
+        for one in sets:
+            spec, old = one.spec, one.status.rollout or RolloutStatus()
+            digest = configsetrevision.digest_of(one.metadata.labels, configsetrevision.content_of(spec))
+            followed = await self.defaults.of(one, digest)
+            told = telling.in_phase(old, WAITING, reason, said, self.now())
+            status = msgspec.structs.replace(one.status, rollout=followed.told(told))
+            with contextlib.suppress(errors.Conflict):  # who changed it has it looked at
+                await write_status(self.client, CONFIG_SETS, one, one.status, status)
+
+    async def _look(
+        self, key: ObjectKey, looked: Sequence[LookedAt], about: Asked, nodes: Sequence[ManagedNode]
+    ) -> Look:
+        now, monotonic = self.now(), asyncio.get_running_loop().time()
         interrupted = self.nodes.interrupted or self.config_sets.interrupted
         steady = max(self.nodes.steady_since, self.config_sets.steady_since)
         watched = self.clock.watched(now, monotonic, monotonic if interrupted else steady)
-        edited = published is not None and published.observed_generation != config_set.metadata.generation
-        known = self.seen.get(key_of(config_set), Witness())
-        return Look(now, watched, edited, known if watched > 0 else Witness())
+        known = self.seen.get(key, Witness()) if watched > 0 else Witness()
+        gates = await self.gates.read(about, asked_changes(looked), nodes, now)
+        gates = gates._replace(gone=any(one.followed.gone for one in looked))
+        edited, memory = (
+            any(one.followed.is_edited for one in looked),
+            self.judged.setdefault(key, HostMemory()),
+        )
+        return Look(now, watched, edited, known, gates, memory)
 
-    def _quiet_for(self, config_set: ConfigSet, new: RolloutStatus) -> float:
-        """Return for how many seconds a status is not written yet, of which only counts or words are new."""
-        old = config_set.status.rollout
-        if old is None or old == new or not is_only_told(old, new):
+    def _quiet_for(
+        self, key: ObjectKey, looked: Sequence[LookedAt], told: Mapping[str, RolloutStatus]
+    ) -> float:
+        """Return for how many seconds statuses are not written yet, of which only counts or words are new."""
+        both = [(one.config_set.status.rollout, told[one.name]) for one in looked]
+        news = [(old, new) for old, new in both if old != new]
+        if not news or any(old is None or not is_only_told(old, new) for old, new in news):
             return 0.0
-        now = asyncio.get_running_loop().time()
-        return self.written.get(key_of(config_set), -math.inf) + COUNTS_SECONDS - now
+        return self.written.get(key, -math.inf) + COUNTS_SECONDS - asyncio.get_running_loop().time()
 
     async def _collect(
         self,
@@ -127,6 +221,16 @@ def is_only_told(old: RolloutStatus, new: RolloutStatus) -> bool:
     return same and failed[0] == failed[1]
 
 
+def decide_all(looked: Sequence[LookedAt], nodes: Sequence[ManagedNode], look: Look) -> GroupDecision:
+    """Return what sets are to publish that move together; of one that moves alone, by its name."""
+    members = [one.member for one in looked]
+    if looked[0].group:
+        return grouping.decide(looked[0].group, members, nodes, look)
+    (only,) = members
+    found = decide(only.config_set, only.current, nodes, look, only.known)
+    return GroupDecision({only.name: found.status}, found.again, found.witness)
+
+
 def decide(
     config_set: ConfigSet,
     current: RevisionRef,
@@ -136,42 +240,15 @@ def decide(
 ) -> Decision:
     """Return what is to be published of a set; pure. `known` are revisions that were there before."""
     meta, rollout, published = config_set.metadata, config_set.spec.rollout, config_set.status.rollout
-    restart = meta.annotations.get(RESTART, "")[:MAX_RESTART]
-    old = beginning.seen(published, meta.generation, restart, look.now)
+    old = beginning.seen(published, meta.generation, grouping.restart_of(meta), look.now)
     if published is None:
-        meant = [one for one in nodes if choosing.is_meant(current, one.metadata.labels)]
-        if facts.had_by_all(meta, current.digest, meant):
-            old = msgspec.structs.replace(old, stable=current)  # hosts had it before there were revisions
-        else:
-            old = msgspec.structs.replace(old, stable=facts.had_by_most(meta.name, known, nodes))
-    made = (times.parse(one.metadata.creation_timestamp) for one in nodes)
-    newest = max((one for one in made if one is not None), default=look.now)
-    base = beginning.begin(rollout, old, current, look.now, newest)
+        old = judging.first_seen(meta, old, current, known, nodes)
+    if old.group is not None:
+        old = grouping.alone(old, look.now)
+    base = beginning.begin(rollout, old, current, look.now, judging.newest(nodes, look.now))
     if rollout is None or not is_staged(rollout):
         return Decision(base)
-    seen, hosts = _judged(config_set, rollout, base, nodes, look)
-    remade = not hosts and any(facts.is_concerned(base, one) for one in nodes)
-    if base.next is not None and remade and not beginning.is_stopped(base):
-        base = beginning.started(base, base.next, look.now, newest)  # all hosts were made again since
-        seen, hosts = _judged(config_set, rollout, base, nodes, look)
-    found = deciding.decide(rollout, base, hosts, look._replace(witness=seen))
-    return found._replace(witness=seen)
-
-
-def _judged(
-    config_set: ConfigSet, rollout: Rollout, base: RolloutStatus, nodes: Sequence[ManagedNode], look: Look
-) -> tuple[Witness, list[RolloutHost]]:
-    """Return the hosts of a rollout, and what this process knows of them after this look."""
-    known = witness.of(look.witness, base)
-    hosts = facts.of_hosts(
-        config_set.metadata.name, base, nodes, witness=known, now=look.now, on_silence=rollout.on_silence
-    )
-    if base.next is None:
-        return known, hosts
-    proven = [one.name for one in hosts if one.progress in (Progress.HEALTHY, Progress.PUT_OFF)]
-    unproven = [one.name for one in hosts if one.progress is Progress.UNPROVEN]
-    fresh = [one for one in nodes if one.metadata.name not in known.calm]
-    return witness.after(known, proven, unproven, facts.calm(fresh), look.now), hosts
+    return judging.go_on(rollout, base, lambda status: [Part(meta.name, status)], nodes, look)
 
 
 def build(context: ControllerContext) -> Reconcile:
@@ -179,4 +256,16 @@ def build(context: ControllerContext) -> Reconcile:
     of = context.caches.of
     found = of(CONFIG_SET_REVISIONS)
     found.add_index(revisions.BY_SET, revisions.by_set)
-    return Rollouts(context.client, of(CONFIG_SETS), of(MANAGED_NODES), found, context.now).reconcile
+    queue = context.queue  # answers about many hosts come at about the same time, as reports do
+    asker = Asker(context.client, context.now, lambda key: queue.add_after(key, waking.SETTLE_SECONDS))
+    gates = GateReader(
+        context.client,
+        of(MAINTENANCE_WINDOWS),
+        of(NODES),
+        of(MAINTENANCE_APPROVALS),
+        asker,
+        checkpoints=of(AUDIT_CHECKPOINTS),
+    )
+    defaults = Defaults(context.client, of(ROLLOUT_POLICIES))
+    sets, nodes = of(CONFIG_SETS), of(MANAGED_NODES)
+    return Rollouts(context.client, sets, nodes, found, defaults, gates, context.now, queue.add).reconcile

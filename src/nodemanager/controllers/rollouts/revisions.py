@@ -6,11 +6,10 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from nodemanager.api.audit import actors
 from nodemanager.api.common import configsetrevision, set_reports
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.configsetrevision import (
-    CHANGE,
-    CHANGE_MAX,
     CONFIG_SET_REVISIONS,
     BadRevision,
     ConfigSetRevision,
@@ -18,11 +17,17 @@ from nodemanager.api.common.configsetrevision import (
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.common.rollout import RevisionRef, RolloutStatus
 from nodemanager.client.verbs import Client
+from nodemanager.kube import errors
 from nodemanager.kube.objects import Untyped
 
 BY_SET: Final = "set"
 """Index: revisions by the uid of their ConfigSet."""
-MAX_MANAGER: Final = 128
+ETCD_REFUSES: Final = ("request is too large", "message larger than max")
+"""What a kube-apiserver says, as an error of its own, of what its etcd does not take: 1.5 MiB or more."""
+
+
+class TooLarge(Exception):
+    """The API does not take a revision of what a set says; the message is the API's."""
 
 
 def by_set(revision: ConfigSetRevision) -> Iterable[str]:
@@ -49,10 +54,19 @@ def readable(known: Iterable[ConfigSetRevision]) -> list[RevisionRef]:
 async def create(
     client: Client, config_set: ConfigSet, known: Sequence[ConfigSetRevision]
 ) -> ConfigSetRevision:
-    """Make the next revision; AlreadyExists means that there is a newer one than is known."""
+    """Make the next revision; AlreadyExists means that there is a newer one than is known. Or TooLarge."""
     raw = await client.get(CONFIG_SETS.untyped(), config_set.metadata.name, config_set.metadata.namespace)
-    body = _body(config_set, max(map(_number, known), default=0) + 1, _changed_by(raw))
-    return await client.create(CONFIG_SET_REVISIONS, body, config_set.metadata.namespace)
+    body = _body(
+        config_set, max(map(_number, known), default=0) + 1, _changed_by(raw, config_set.metadata.generation)
+    )
+    try:
+        return await client.create(CONFIG_SET_REVISIONS, body, config_set.metadata.namespace)
+    except errors.TooLarge as error:
+        raise TooLarge(str(error)) from error
+    except errors.InternalError as error:
+        if any(one in str(error) for one in ETCD_REFUSES):
+            raise TooLarge(str(error)) from error
+        raise
 
 
 def needless(
@@ -84,7 +98,9 @@ def _body(config_set: ConfigSet, number: int, changed_by: dict[str, Any]) -> dic
         "apiVersion": CONFIG_SETS.api_version, "kind": CONFIG_SETS.kind, "name": meta.name, "uid": meta.uid,
         "controller": True, "blockOwnerDeletion": False,
     }  # fmt: skip
-    claimed = "".join(one for one in meta.annotations.get(CHANGE, "") if one.isprintable())
+    approval = config_set.spec.rollout.approval if config_set.spec.rollout is not None else None
+    asked_by = approval.requester if approval is not None and approval.different_user else ""
+    claimed = actors.printable(meta.annotations.get(actors.CHANGE), actors.MAX_CHANGE)
     return {
         "metadata": {"name": configsetrevision.name_of(meta, number), "ownerReferences": [owner]},
         "spec": {
@@ -95,18 +111,19 @@ def _body(config_set: ConfigSet, number: int, changed_by: dict[str, Any]) -> dic
             "labels": meta.labels,
             "content": content,
             **({"changedBy": changed_by} if changed_by else {}),
-            **({"change": claimed[:CHANGE_MAX]} if claimed else {}),
+            **({"change": claimed} if claimed else {}),
+            **({"requester": asked_by} if asked_by else {}),
         },
     }
 
 
-def _changed_by(raw: Untyped) -> dict[str, Any]:
-    """Return who wrote the spec last, as far as the API knows: the field manager, not the user."""
-    entries = [
-        one for one in raw["metadata"].get("managedFields", []) if "f:spec" in (one.get("fieldsV1") or {})
-    ]
-    last = max(entries, key=lambda one: str(one.get("time", "")), default=None)
-    if last is None:
-        return {}
-    manager = "".join(one for one in str(last.get("manager", "")) if one.isprintable())
-    return {"manager": manager[:MAX_MANAGER], **({"time": last["time"]} if last.get("time") else {})}
+def _changed_by(raw: Untyped, generation: int) -> dict[str, Any]:
+    """Return who wrote the spec last: the user whom the API saw, else the field manager."""
+    if raw["metadata"].get("generation") != generation:
+        return {}  # somebody else has written meanwhile, and nothing tells who it was before
+    found = actors.who(raw)
+    manager, time = actors.last_writer(raw["metadata"])
+    said = {"name": found.name, "claimed": found.claimed, "manager": manager, "time": time}
+    if found.known in (actors.ADMISSION, actors.FIELD_MANAGER):
+        said["known"] = found.known
+    return {name: value for name, value in said.items() if value}

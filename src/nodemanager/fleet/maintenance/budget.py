@@ -7,14 +7,16 @@ begun while others are broken, and two maintenances of the same hosts share what
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nodemanager.api.maintenance.disruption import Budget
 from nodemanager.fleet.maintenance import facts
-from nodemanager.fleet.maintenance.facts import Facts
+from nodemanager.fleet.maintenance.facts import Facts, HostFacts
 from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.fleet.series import HostGroup
 
 
 class Place(NamedTuple):
@@ -42,6 +44,8 @@ class Room:
     budget: Budget
     places: Mapping[str, Place]
     """All hosts of the series."""
+    spent_by: str = ""
+    """A ConfigSet that has hosts on their way to its change, which count."""
     _all: int = 0
     _zones: Counter[str] = field(default_factory=Counter)
     _groups: Counter[str] = field(default_factory=Counter)
@@ -89,16 +93,34 @@ class Room:
 
 def room(known: Facts) -> Room:
     """Return what the budget of a run leaves: of its series, and of its hosts in work that have left that."""
-    budget = known.spec.budget or Budget()
+    return room_of(known.spec.budget, known.groups, known.hosts, away_of(known.hosts), known.is_ours)
+
+
+def away_of(hosts: Mapping[str, HostFacts]) -> frozenset[str]:
+    """Return the hosts that are not there for their users, whoever is the cause."""
+    return frozenset(name for name, host in hosts.items() if facts.unavailable(host) is not None)
+
+
+def room_of(
+    budget: Budget | None,
+    groups: Iterable[HostGroup],
+    hosts: Mapping[str, HostFacts],
+    away: AbstractSet[str],
+    is_ours: Callable[[HostFacts], bool],
+) -> Room:
+    """Return what a budget leaves: of hosts in groups, and of those in work for us that are in none."""
+    budget = budget or Budget()
     label = budget.per_zone.label if budget.per_zone is not None else ""
-    places = {
-        name: Place(group.name, known.hosts[name].labels.get(label, "") if label else "")
-        for group in known.groups
-        for name in group.hosts
-        if name in known.hosts
-    }
-    found = Room(budget, places)
-    away = {name for name in places if facts.unavailable(known.hosts[name]) is not None}
-    left = sum(host.works and known.is_ours(host) for name, host in known.hosts.items() if name not in places)
-    found.count(away, {name for name in away if known.hosts[name].works}, left)
+    places: dict[str, Place] = {}
+    for group in groups:
+        whole = Place(group.name)  # without zones, one for all of them
+        for name in group.hosts:
+            if name in hosts:
+                zone = hosts[name].labels.get(label, "") if label else ""
+                places[name] = Place(group.name, zone) if zone else whole
+    changing = (hosts[name].changing for name in places)
+    found = Room(budget, places, next((f"configset/{one}" for one in changing if one), ""))
+    working = {name for name in away if hosts[name].works}
+    left = sum(is_ours(hosts[name]) for name in working if name not in places)
+    found.count(places.keys() & away, working, left)
     return found

@@ -23,6 +23,8 @@ MAX_TEXT: Final = 2048
 _UNDO: Final = "-undo"
 _HOST: Final = "managednode/"
 """How the name begins under which a host is visited to be upgraded: no maintenance is called so."""
+_SET: Final = "configset/"
+"""How the name begins under which a host has its turn to put back what drifted; nor is any called so."""
 
 
 class State(StrEnum):
@@ -53,7 +55,8 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """One visit of one host."""
 
     maintenance: str
-    """Its name; of an upgrade that the host asked for, that of the host (`for_upgrade`)."""
+    """Its name; of an upgrade that the host asked for, that of the host (`for_upgrade`); of its turn to put
+    back what drifted, that of the ConfigSet (`for_repair`)."""
     uid: str
     """Of the maintenance, or of the host: one of the same name that was made later is another."""
     host_uid: str
@@ -90,9 +93,15 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
         return self.maintenance.startswith(_HOST)
 
     @property
+    def repairs(self) -> str:
+        """The ConfigSet for whose sake the host has its turn; empty = it is visited for something else."""
+        return self.maintenance.removeprefix(_SET) if self.maintenance.startswith(_SET) else ""
+
+    @property
     def object(self) -> str:
         """For which object the host is visited."""
-        return self.maintenance if self.is_upgrade else f"nodemaintenance/{self.maintenance}"
+        own = self.is_upgrade or self.repairs
+        return self.maintenance if own else f"nodemaintenance/{self.maintenance}"
 
     @property
     def holds(self) -> bool:
@@ -138,6 +147,11 @@ def decode(text: str | None) -> Claim | Unreadable | None:
 def for_upgrade(host: str) -> str:
     """Return under which name a host is visited to be upgraded."""
     return f"{_HOST}{host}"
+
+
+def for_repair(config_set: str) -> str:
+    """Return under which name a host has its turn to put back what drifted of a ConfigSet."""
+    return f"{_SET}{config_set}"
 
 
 def undo_name(task: str) -> str:

@@ -231,7 +231,7 @@ def _turn(known: Facts, name: str, before: Reason | None, room: Room, working: i
     if known.spec.parallelism is not None and working >= known.spec.parallelism:
         return Reason.PARALLELISM, "", None
     refusal = room.refusal(name)
-    return None if refusal is None else (refusal, "", None)
+    return None if refusal is None else (refusal, room.spent_by, None)
 
 
 def _asked(known: Facts, host: HostFacts) -> Wait | None:

@@ -83,6 +83,8 @@ class HostFacts:
     node: NodeFacts | None = None
     """None: it is no Kubernetes Node, so that there is nothing to cordon and to drain."""
     claim: Claim | Unreadable | None = None
+    changing: str = ""
+    """The ConfigSet whose change it is on its way to, by stages; empty = none."""
 
     @property
     def works(self) -> bool:
@@ -173,7 +175,9 @@ def unavailable(host: HostFacts) -> Reason | None:
         return Reason.NODE_NOT_READY
     if host.node is not None and host.node.cordoned:
         return Reason.NODE_CORDONED
-    return Reason.HOST_UPGRADING if host.health.upgrading else None
+    if host.health.upgrading:
+        return Reason.HOST_UPGRADING
+    return Reason.HOST_CHANGING if host.changing else None
 
 
 def unfit(host: HostFacts) -> tuple[Reason, str] | None:
@@ -185,6 +189,8 @@ def unfit(host: HostFacts) -> tuple[Reason, str] | None:
         return reason, host.claim.object
     if reason in (Reason.NODE_NOT_READY, Reason.NODE_CORDONED):
         return reason, f"node/{host.name}"
+    if reason is Reason.HOST_CHANGING:
+        return reason, f"configset/{host.changing}"
     if reason is not None:
         return reason, f"managednode/{host.name}"
     if host.health.held:

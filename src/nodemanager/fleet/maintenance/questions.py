@@ -11,7 +11,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -56,6 +56,16 @@ class Answer:
     why: str = ""
     """Why the gate does not hold; empty = it holds."""
     reason: Reason = Reason.GATE_BEFORE
+    no_since: datetime | None = None
+    """Since when it was no, with no yes since; what had no answer in between is neither."""
+
+    def following(self, old: Answer | None) -> Answer:
+        """Return it as the next one after another, if that is not too old to say anything."""
+        if not self.why:
+            return self
+        known = old.no_since if old is not None and old.is_within(STALE, self.asked) else None
+        first = self.asked if self.reason is Reason.GATE_BEFORE else None
+        return replace(self, no_since=known or first)
 
     def is_within(self, age: timedelta, now: datetime) -> bool:
         """Tell whether it is not older than that; one of far in the future, as the clock was set back, is."""
@@ -87,9 +97,12 @@ def label(asked: Question) -> str:
             return wording.flat(f"prometheus {asked.query}", 100)
 
 
-def before(answer: Answer | None, now: datetime) -> GateFinding | None:
-    """Return what keeps a host from being begun with: yes counts for a moment, no until it is asked again."""
-    if answer is None or (not answer.why and not answer.is_within(FRESH, now)):
+def before(answer: Answer | None, now: datetime, age: timedelta | None = None) -> GateFinding | None:
+    """Return what keeps a host from being begun with: no counts until it is asked again, yes for a moment.
+
+    `age` is how long that is, where many have to be asked before all that they say counts.
+    """
+    if answer is None or (not answer.why and not answer.is_within(age or FRESH, now)):
         return _not_asked()
     return GateFinding(answer.why, answer.reason) if answer.why else None
 

@@ -15,6 +15,7 @@ import msgspec
 
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
 from nodemanager.api.common.enforcement import EnforcedSpan, Enforcement
+from nodemanager.api.common.rollout import ALL_AT_ONCE, Rollout
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES, NodeMaintenance
 from nodemanager.api.maintenance.nodeoperationtemplate import NodeOperationTemplateSpec
 from nodemanager.api.maintenance.operations import REALTIME, Operation
@@ -81,6 +82,7 @@ def wanted(
         ),
         spec=ConfigSetSpec(
             node_selector=chosen,
+            rollout=Rollout(strategy=ALL_AT_ONCE),  # its window says when, whatever the namespace says
             enforcement=Enforcement(
                 openings=[] if shut else list(openings), window=f"NodeMaintenance {meta.name}"[:512]
             ),
@@ -102,7 +104,8 @@ def plan_hash(maintenance: NodeMaintenance, sets: Mapping[str, ConfigSet], windo
     Which openings come next is no part of it, nor which hosts have the labels today: else it would be another
     plan every few days, and for every host that joins.
     """
-    said = {name: msgspec.to_builtins(shut(one).spec) for name, one in sets.items()}
+    specs = {name: msgspec.structs.replace(shut(one).spec, rollout=None) for name, one in sets.items()}
+    said = {name: msgspec.to_builtins(one) for name, one in specs.items()}
     whole = {"realtime": said, "window": msgspec.to_builtins(window), **plan.asked_for_by(maintenance.spec)}
     return plan.digest(whole)
 

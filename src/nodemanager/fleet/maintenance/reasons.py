@@ -29,6 +29,7 @@ class Reason(StrEnum):
     REQUESTER_UNKNOWN = "RequesterUnknown"
     NODE_LABELS_UNKNOWN = "NodeLabelsUnknown"
     NOT_APPROVED = "NotApproved"
+    AUDIT_BROKEN = "AuditBroken"
     STOPPED = "Stopped"
     REPLACED = "Replaced"
     ABORTED = "Aborted"
@@ -39,6 +40,7 @@ class Reason(StrEnum):
     HOST_HELD = "HostHeld"
     HOST_BUSY = "HostBusy"
     HOST_UPGRADING = "HostUpgrading"
+    HOST_CHANGING = "HostChanging"
     NODE_NOT_READY = "NodeNotReady"
     NODE_CORDONED = "NodeCordoned"
     GATE_BEFORE = "GateBefore"
@@ -58,6 +60,7 @@ class Reason(StrEnum):
     EARLIER_GROUP = "EarlierGroup"
     GROUP_BUSY = "GroupBusy"
     CLOCK_DIFFERS = "ClockDiffers"
+    CONFIG_SET_UNKNOWN = "ConfigSetUnknown"
     # Where a host is that was begun with
     CORDONING = "Cordoning"
     DRAINING = "Draining"
@@ -68,6 +71,7 @@ class Reason(StrEnum):
     SOAKING = "Soaking"
     RETURNING = "Returning"
     UNDOING = "Undoing"
+    REPAIRING = "Repairing"
     # How a visit has ended
     SUCCEEDED = "Succeeded"
     DRAIN_TIMED_OUT = "DrainTimedOut"
@@ -83,6 +87,8 @@ class Reason(StrEnum):
     HOST_GONE = "HostGone"
     HOST_LEFT_SERIES = "HostLeftSeries"
     WAITED_TOO_LONG = "WaitedTooLong"
+    NOT_REPAIRED = "NotRepaired"
+    TURN_NOT_USED = "TurnNotUsed"
     # Why a slot was skipped
     SLOT_OUTSIDE_WINDOW = "SlotOutsideWindow"
     SLOT_TOO_LATE = "SlotTooLate"
@@ -114,6 +120,10 @@ REMEDIES: Final[dict[Reason, str]] = {
         " operator.disruption of the chart. Or choose hosts by selector, by labels of ManagedNodes."
     ),
     Reason.NOT_APPROVED: "Look at the plan, then run `nodemanager maintenance approve NAME`.",
+    Reason.AUDIT_BROKEN: (
+        "See what `nodemanager audit verify` says. To go on without a log that can be relied on, start the"
+        " operator with --audit-on-failure continue."
+    ),
     Reason.STOPPED: "Look at the hosts that failed, then run `nodemanager maintenance retry NAME`.",
     Reason.REPLACED: "Nothing to do: a newer slot begins when the hosts in work are done.",
     Reason.ABORTED: "Nothing to do: somebody ended the run. Change runID, or wait for the next slot.",
@@ -126,6 +136,10 @@ REMEDIES: Final[dict[Reason, str]] = {
     ),
     Reason.HOST_BUSY: "Nothing to do: another maintenance is at work there, one at a time.",
     Reason.HOST_UPGRADING: "Nothing to do: the host is upgrading by itself (spec.upgrade).",
+    Reason.HOST_CHANGING: (
+        "Nothing to do: it takes a change of a ConfigSet by stages, or returns from one, and is not healthy"
+        " with it yet; status.rollout of that set says how far it is."
+    ),
     Reason.NODE_NOT_READY: "Repair the Kubernetes Node; it is begun with when it is Ready.",
     Reason.NODE_CORDONED: "Uncordon the Node, if whoever cordoned it is done: `kubectl uncordon HOST`.",
     Reason.GATE_BEFORE: "See to it that the gate of health.before holds, or remove it.",
@@ -155,6 +169,9 @@ REMEDIES: Final[dict[Reason, str]] = {
     Reason.EARLIER_GROUP: "Nothing to do: hosts of an earlier group are not done.",
     Reason.GROUP_BUSY: "Nothing to do: another host of the group of its spec.upgrade has its turn.",
     Reason.CLOCK_DIFFERS: "Set the clock of the host: its slot has come by that, and not by the operator's.",
+    Reason.CONFIG_SET_UNKNOWN: (
+        "Nothing to do: the host asks for a ConfigSet that is gone, or is for it no longer, and will notice."
+    ),
     Reason.CORDONING: "Nothing to do; if it lasts, see whether the operator may patch Nodes.",
     Reason.DRAINING: "See which pods are left, and which PodDisruptionBudget keeps them.",
     Reason.TASK_NOT_TAKEN: "See whether the agent of the host runs and may read NodeTasks.",
@@ -164,6 +181,7 @@ REMEDIES: Final[dict[Reason, str]] = {
     Reason.SOAKING: "Nothing to do: it has to stay healthy for as long as spec.soak says.",
     Reason.RETURNING: "Nothing to do; if it lasts, see whether the operator may patch Nodes.",
     Reason.UNDOING: "Nothing to do: what was done is being taken back.",
+    Reason.REPAIRING: "Nothing to do: it has its turn, and puts back what drifted.",
     Reason.SUCCEEDED: "Nothing to do.",
     Reason.DRAIN_TIMED_OUT: "See which PodDisruptionBudget kept its pods; add replicas, or time.",
     Reason.TASK_FAILED: (
@@ -190,6 +208,11 @@ REMEDIES: Final[dict[Reason, str]] = {
     Reason.HOST_GONE: "Nothing to do: its ManagedNode was deleted or made anew.",
     Reason.HOST_LEFT_SERIES: "Nothing to do: the series does not choose it any more.",
     Reason.WAITED_TOO_LONG: "See why it could not be begun with; the next run tries it again.",
+    Reason.NOT_REPAIRED: (
+        "Read what keeps it from being put back: `nodemanager describe mn HOST`; it gets another turn after"
+        " ten minutes."
+    ),
+    Reason.TURN_NOT_USED: "See whether the agent of the host runs, and how old it is; it is tried again.",
     Reason.SLOT_OUTSIDE_WINDOW: "Have schedule and window agree: slots count while the window is open.",
     Reason.SLOT_TOO_LATE: "Nothing to do, or raise startingDeadlineSeconds.",
     Reason.SLOT_SUPERSEDED: "Nothing to do: of several missed slots the last one is made up for.",
@@ -198,6 +221,7 @@ REMEDIES: Final[dict[Reason, str]] = {
 
 OWN_FAULT: Final = frozenset((
     Reason.HOST_SILENT, Reason.HOST_WITHOUT_AGENT, Reason.HOST_HELD, Reason.HOST_BUSY, Reason.HOST_UPGRADING,
+    Reason.HOST_CHANGING,
     Reason.NODE_NOT_READY, Reason.NODE_CORDONED, Reason.GATE_BEFORE, Reason.GATE_UNANSWERED,
     Reason.GATE_FORBIDDEN, Reason.CLAIM_UNREADABLE, Reason.POD_PROTECTED,
 ))  # fmt: skip

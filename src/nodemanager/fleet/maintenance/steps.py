@@ -29,6 +29,7 @@ from nodemanager.api.maintenance.task_steps import (
     CONTINUE,
     STOP,
     UNDO,
+    OperationStep,
     ProbeAction,
     RebootAction,
     TaskStep,
@@ -114,7 +115,7 @@ def of_operation(
 ) -> tuple[TaskStep, ...]:
     """Return the steps of one operation, with what its parameters say."""
     if operation.template_ref is None:
-        return tuple(operation.steps)
+        return tuple(msgspec.convert(msgspec.to_builtins(one), TaskStep) for one in operation.steps)
     template = _template(operation, templates)
     if not template.steps:
         raise StepsError(
@@ -191,7 +192,7 @@ def _matches(pattern: str, value: str) -> bool:
         raise StepsError(f"cannot read pattern {pattern!r} of the template: {error}") from error
 
 
-def filled(steps: Sequence[TaskStep], given: Mapping[str, str]) -> list[TaskStep]:
+def filled(steps: Sequence[OperationStep], given: Mapping[str, str]) -> list[TaskStep]:
     """Return the steps of a template with its parameters filled in."""
     environment = {
         f"PARAM_{re.sub('[^A-Za-z0-9]', '_', name).upper()}": value for name, value in given.items()

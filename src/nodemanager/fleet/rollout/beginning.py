@@ -48,7 +48,7 @@ def started(base: RolloutStatus, revision: RevisionRef, now: datetime, newest: d
         observed_generation=base.observed_generation,
         phase=WAITING,
         reason=RolloutReason.STARTED,
-        message=f"revision {revision.revision} is to be rolled out",
+        message=f"{called(revision)} is to be rolled out",
         since=times.rfc3339(now),
         started_at=times.rfc3339(max(now, newest)),
         current=base.current,
@@ -69,7 +69,11 @@ def seen(old: RolloutStatus | None, generation: int, restart: str, now: datetime
     base = msgspec.structs.replace(old, observed_generation=generation)
     if restart in ("", old.restarted):
         return base
-    base = msgspec.structs.replace(base, restarted=restart)
+    return again(msgspec.structs.replace(base, restarted=restart), now)
+
+
+def again(base: RolloutStatus, now: datetime) -> RolloutStatus:
+    """Return the status after somebody said that it shall go on, or be tried again."""
     if is_stopped(base):
         base = msgspec.structs.replace(
             base,
@@ -80,6 +84,11 @@ def seen(old: RolloutStatus | None, generation: int, restart: str, now: datetime
             counts=None,
         )
     return msgspec.structs.replace(base, refused=None)
+
+
+def called(revision: RevisionRef) -> str:
+    """Return how a revision is called; one without a number is a change of a group, and says so itself."""
+    return f"revision {revision.revision}" if revision.revision else revision.name
 
 
 def is_stopped(status: RolloutStatus) -> bool:
@@ -115,7 +124,7 @@ def _as_it_was(base: RolloutStatus, current: RevisionRef, now: datetime) -> Roll
         observed_generation=base.observed_generation,
         phase=UNDOING,
         reason=RolloutReason.REVERTED,
-        message=f"revision {left.revision} is taken back: the set says again what is stable",
+        message=f"{called(left)} is taken back: what is declared is again what is stable",
         since=base.since if going else times.rfc3339(now),
         current=base.current,
         stable=current,

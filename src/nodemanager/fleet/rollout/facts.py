@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from nodemanager.api.common import choosing, enforcement, node_conditions, set_reports
-from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode, is_held, is_silent
+from nodemanager.api.common import choosing, enforcement, set_reports
+from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode
 from nodemanager.api.common.rollout import FAIL, RevisionRef, RolloutStatus
-from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
-from nodemanager.fleet.maintenance import claims
-from nodemanager.fleet.rollout import turns
+from nodemanager.fleet.rollout import host_views, turns, visitors
+from nodemanager.fleet.rollout.host_views import HostView
 from nodemanager.fleet.rollout.turns import Turns
 from nodemanager.fleet.rollout.witness import NOTHING, Witness
 from nodemanager.kube import conditions, times
 from nodemanager.kube.objects import ObjectMeta
 
-SILENT: Final = "silent"
 UNAWARE: Final = "its agent does not know about stages"
-TROUBLES: Final = {node_conditions.CONTESTED: "something is contested", node_conditions.DRIFTED: "drifted"}
-"""Conditions that say so of a host, whatever it reports of a set."""
 
 
 class Progress(StrEnum):
@@ -52,6 +48,8 @@ class RolloutHost(NamedTuple):
     """Since when it is heard again; of one that is lost: since when it is not."""
     turn: datetime | None = None
     """Since when it has its turn, at the latest."""
+    away: str = ""
+    """Who else has it unavailable; empty = nobody."""
 
 
 class _Judged(NamedTuple):
@@ -69,6 +67,30 @@ class Asking(NamedTuple):
     witness: Witness
     now: datetime | None
     on_silence: str
+    began: datetime | None
+    meant: Sequence[RevisionRef]
+    """What hosts have or are to have, each of another choice of hosts."""
+    change: str
+    """The change of a group that decides where hosts stand; empty = the revision does."""
+
+
+def asking(
+    name: str,
+    status: RolloutStatus,
+    *,
+    witness: Witness = NOTHING,
+    now: datetime | None = None,
+    on_silence: str = FAIL,
+) -> Asking:
+    """Return what is to be known of the rollout of a set."""
+    refs = [one for one in (status.next, status.stable, status.refused) if one is not None]
+    chosen: list[RevisionRef] = []
+    for one in refs:
+        if not any((one.labels, one.node_selector) == (each.labels, each.node_selector) for each in chosen):
+            chosen.append(one)
+    began = times.parse(status.started_at)
+    change = status.group.id if status.next is not None and status.group is not None else ""
+    return Asking(name, status, turns.of(status), witness, now, on_silence, began, chosen, change)
 
 
 def of_hosts(
@@ -81,17 +103,26 @@ def of_hosts(
     on_silence: str = FAIL,
 ) -> list[RolloutHost]:
     """Return the hosts that take part in the rollout of a set, by what they report."""
-    asking = Asking(name, status, turns.of(status), witness, now, on_silence)
-    return [
-        _host(asking, node)
-        for node in nodes
-        if is_concerned(status, node) and choosing.takes_part(status, node.metadata)
-    ]
+    asked = asking(name, status, witness=witness, now=now, on_silence=on_silence)
+    found = (of_host(asked, host_views.view_of(node, now)) for node in nodes)
+    return [one for one in found if one is not None]
 
 
-def calm(nodes: Iterable[ManagedNode]) -> list[str]:
-    """Return the hosts that nothing troubles."""
-    return [one.metadata.name for one in nodes if not any(_troubles(one))]
+def of_host(asked: Asking, view: HostView, position: int | None = None) -> RolloutHost | None:
+    """Return how one host is with the rollout of a set; None = it takes no part.
+
+    `position` is where it stands, if that is known: in sets that move together it is the same.
+    """
+    labels = view.node.metadata.labels
+    late = view.made is not None and asked.began is not None and view.made > asked.began
+    if late or not any(choosing.is_meant(one, labels) for one in asked.meant):
+        return None
+    return _host(asked, view, position)
+
+
+def progress(asked: Asking, node: ManagedNode) -> Progress:
+    """Return how one host is with the change of a set, by what is published and what it reports."""
+    return _judged(asked, host_views.view_of(node)).progress
 
 
 def is_concerned(status: RolloutStatus, node: ManagedNode) -> bool:
@@ -105,7 +136,7 @@ def had_by_all(config_set: ObjectMeta, digest: str, nodes: Iterable[ManagedNode]
 
     So it was before there were revisions. What hosts say of a set of that name that was deleted is no proof.
     """
-    asked = [one for one in nodes if not _gone(one)]
+    asked = [one for one in nodes if not host_views.gone(one)]
     return bool(asked) and all(
         _has(set_reports.report_of(one, config_set.name), config_set, digest) for one in asked
     )
@@ -132,33 +163,27 @@ def _has(report: AppliedConfigSet | None, config_set: ObjectMeta, digest: str) -
     return report.observed_generation == config_set.generation and newer
 
 
-def _host(asking: Asking, node: ManagedNode) -> RolloutHost:
-    meta, status, report = node.metadata, asking.status, set_reports.report_of(node, asking.name)
-    alive = conditions.get(node.status.conditions, node_conditions.ALIVE)
-    since = times.parse(alive.last_transition_time) if alive else None
-    position = choosing.position(meta.uid, status.next.digest) if status.next else 0
+def _host(asked: Asking, view: HostView, position: int | None) -> RolloutHost:
+    meta, status, since = view.node.metadata, asked.status, view.since
+    if position is None:
+        position = choosing.place(status, meta) if status.next else 0
     canary = choosing.is_canary(status, meta.labels)
-    judged = _judged(asking, node, report)
+    judged = _judged(asked, view)
     moved = status.next is not None and (canary or position < status.threshold)
-    if moved and judged.why == SILENT and asking.on_silence == FAIL:
-        turn = asking.turns.earliest(position, canary=canary)
+    if moved and judged.why == host_views.SILENT and asked.on_silence == FAIL:
+        turn = asked.turns.earliest(position, canary=canary)
+        visited = view.away or visitors.is_claimed(view.node)
         # Whoever is called silent in the second of its turn fell silent before.
-        if since is not None and turn is not None and since > turn and not _is_visited(node):
-            judged = _Judged(Progress.LOST, SILENT)
-    latest = asking.turns.latest(position, canary=canary)
-    return RolloutHost(meta.name, position, canary, judged.progress, judged.why, since, latest)
+        if since is not None and turn is not None and since > turn and not visited:
+            judged = _Judged(Progress.LOST, host_views.SILENT)
+    latest = asked.turns.latest(position, canary=canary)
+    return RolloutHost(meta.name, position, canary, judged.progress, judged.why, since, latest, view.away)
 
 
-def _is_visited(node: ManagedNode) -> bool:
-    """Tell whether a maintenance or an upgrade works on a host, which may well restart it."""
-    claim = claims.decode(node.metadata.annotations.get(ANNOTATION_VISIT))
-    return claim is not None and claim.holds
-
-
-def _judged(asking: Asking, node: ManagedNode, report: AppliedConfigSet | None) -> _Judged:
-    status = asking.status
-    if gone := _gone(node, asking.now):
-        return _Judged(Progress.ABSENT, gone)
+def _judged(asked: Asking, view: HostView) -> _Judged:
+    status, report = asked.status, view.reports.get(asked.name)
+    if view.gone:
+        return _Judged(Progress.ABSENT, view.gone)
     if report is not None and _is_unaware(report, status.observed_generation):
         return _Judged(Progress.ABSENT, UNAWARE)
     wanted = status.next
@@ -167,7 +192,7 @@ def _judged(asking: Asking, node: ManagedNode, report: AppliedConfigSet | None) 
         if undone and report is not None:
             return _Judged(Progress.UNPROVEN, report.waiting or report.error)
         return _Judged(Progress.HEALTHY)
-    if not choosing.is_meant(wanted, node.metadata.labels):
+    if not choosing.is_meant(wanted, view.node.metadata.labels):
         return _Judged(Progress.HEALTHY if report is None else Progress.UNPROVEN)  # it is to forget the set
     if report is not None and (why := _put_off(report)):
         return _Judged(Progress.PUT_OFF, why)
@@ -175,25 +200,9 @@ def _judged(asking: Asking, node: ManagedNode, report: AppliedConfigSet | None) 
         return _Judged(Progress.UNPROVEN)
     if report.error or report.conflicts:
         return _Judged(Progress.FAILED)
-    if why := _trouble(asking, node):
+    if why := _trouble(asked, view):
         return _Judged(Progress.UNPROVEN, why)
     return _Judged(Progress.UNPROVEN if report.waiting else Progress.HEALTHY)
-
-
-def _gone(node: ManagedNode, now: datetime | None = None) -> str:
-    """Return why a host cannot be asked; empty = it can."""
-    status, silent = node.status, is_silent(node)
-    if not (status.release or status.agent_version or status.configsets):
-        return "has no agent"
-    if is_held(node) or (silent and _is_to_be_held(node, now)):
-        return "held"
-    return SILENT if silent else ""
-
-
-def _is_to_be_held(node: ManagedNode, now: datetime | None) -> bool:
-    """Tell whether somebody holds a host, which cannot say so."""
-    until = times.parse(node.spec.hold.until) if node.spec.hold is not None else None
-    return until is not None and (now is None or until > now)
 
 
 def _is_unaware(report: AppliedConfigSet, generation: int) -> bool:
@@ -210,29 +219,15 @@ def _put_off(report: AppliedConfigSet) -> str:
     return "waits for a lock" if 0 < locks == report.error.count("cannot ") else ""
 
 
-def _trouble(asking: Asking, node: ManagedNode) -> str:
-    """Return what troubles a host since the rollout began, though the set itself has no fault."""
-    found = _troubles(node)
-    return next((why for why, one in found if _is_new(asking, node.metadata.name, one)), "")
+def _trouble(asked: Asking, view: HostView) -> str:
+    """Return what troubles a host since somebody has the change, though the set itself has no fault."""
+    name = view.node.metadata.name
+    return next((why for why, one in view.troubles if _is_new(asked, name, one)), "")
 
 
-def _troubles(node: ManagedNode) -> Iterator[tuple[str, conditions.Condition]]:
-    found = node.status.conditions
-    for kind, why in TROUBLES.items():
-        one = conditions.get(found, kind)
-        left_alone = one is not None and one.reason == node_conditions.OBSERVED
-        if one is not None and one.status == conditions.TRUE and not left_alone:
-            yield why, one
-    ready = conditions.get(found, conditions.READY)
-    if ready is None or ready.reason != node_conditions.APPLY_FAILED or ready.status != conditions.FALSE:
-        return
-    if not any(one.error or one.conflicts for one in node.status.configsets):
-        yield "its last pass broke off", ready
-
-
-def _is_new(asking: Asking, name: str, condition: conditions.Condition) -> bool:
-    """Tell whether a host had no such trouble when the rollout began; its own clock is asked last."""
-    if asking.witness.whole or name in asking.witness.calm:
-        return name in asking.witness.calm
-    began, since = asking.turns.began, times.parse(condition.last_transition_time)
+def _is_new(asked: Asking, name: str, condition: conditions.Condition) -> bool:
+    """Tell whether a host had no such trouble before anybody had the change; its own clock is asked last."""
+    if asked.witness.whole or name in asked.witness.calm:
+        return name in asked.witness.calm
+    began, since = asked.turns.first, times.parse(condition.last_transition_time)
     return began is None or since is None or since >= began

@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 from nodemanager.api.common.rollout import PROGRESSING, SOAKING, Rollout, RolloutCounts, RolloutStatus
 from nodemanager.fleet.rollout import stages
 from nodemanager.fleet.rollout.facts import Progress, RolloutHost
+from nodemanager.fleet.rollout.gates import Gates
+from nodemanager.fleet.rollout.remembering import HostMemory
 from nodemanager.fleet.rollout.witness import Witness
 from nodemanager.kube import times
 from nodemanager.kube.go import durations
@@ -32,6 +34,9 @@ class Look(NamedTuple):
     edited: bool = False
     """The spec has changed since the last look."""
     witness: Witness = Witness()
+    gates: Gates = Gates()
+    memory: HostMemory | None = None
+    """Only spares work: what is decided is the same without."""
 
 
 class Seen(NamedTuple):
@@ -55,6 +60,12 @@ class Seen(NamedTuple):
     def bad(self) -> list[RolloutHost]:
         """The awake that are not healthy."""
         return [one for one in self.awake if one.progress is not Progress.HEALTHY]
+
+    @property
+    def away(self) -> list[RolloutHost]:
+        """Those of all hosts that are unavailable for other causes."""
+        own = {one.name for one in (*self.unproven, *self.put_off)}
+        return [one for one in self.hosts if one.away and one.name not in own]
 
     @property
     def healthy(self) -> int:

@@ -27,6 +27,11 @@ class Turns(NamedTuple):
     moments: Sequence[datetime]
     began: datetime | None
 
+    @property
+    def first(self) -> datetime | None:
+        """When somebody had the first turn; before anybody knows, when the rollout began."""
+        return self.moments[0] if self.moments else self.began
+
     def earliest(self, position: int, *, canary: bool) -> datetime | None:
         """Return a moment before which it was not the turn of a host; None = nobody knows."""
         at = 0 if canary else bisect_right(self.thresholds, position)

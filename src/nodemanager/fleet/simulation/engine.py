@@ -82,6 +82,12 @@ class Engine:
         """Do all that can be done at this moment."""
         self._wakes.clear()
         for host in self.hosts.values():
+            if host.changing_until is not None:
+                self._wake(host.changing_until)
+                self._facts.pop(host.name, None)
+                if self.now >= host.changing_until:
+                    host.changing_until = None
+                    self._due = self.now
             if host.silent_until is not None:
                 self._wake(host.silent_until)
                 self._facts.pop(host.name, None)

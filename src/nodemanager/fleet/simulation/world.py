@@ -71,6 +71,8 @@ class SimHost:
     cordoned_by: str = ""
     """us, others, or nobody."""
     held: bool = False
+    changing_until: datetime | None = None
+    """Until when it is on its way to a change of a ConfigSet."""
     boots: int = 0
     drained_at: datetime | None = None
     """When the last pod has left, since it is being drained; None = it is not."""
@@ -94,7 +96,8 @@ class SimHost:
         if self.is_node:
             pods = 0 if self.drained_at is not None and now >= self.drained_at else 1
             node = NodeFacts(alive, bool(self.cordoned_by), self.cordoned_by == "us", pods)
-        return HostFacts(self.name, self.uid, self.created, self.labels, health, node, self.claim)
+        changing = "web" if self.changing_until is not None and now < self.changing_until else ""
+        return HostFacts(self.name, self.uid, self.created, self.labels, health, node, self.claim, changing)
 
 
 @dataclass(slots=True)

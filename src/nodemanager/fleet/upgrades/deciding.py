@@ -49,15 +49,23 @@ class Turns:
     waits: tuple[Wait, ...] = ()
 
 
-def decide(asking: Iterable[AskingHost], rooms: Sequence[tuple[str, Room]], now: datetime) -> Turns:
-    """Return whose turn it is. `rooms` are what the budgets of maintenances leave, with their names."""
+def decide(
+    asking: Iterable[AskingHost],
+    rooms: Sequence[tuple[str, Room]],
+    now: datetime,
+    stopped: tuple[Reason, str] | None = None,
+) -> Turns:
+    """Return whose turn it is. `rooms` are what the budgets of maintenances leave, with their names.
+
+    `stopped` is why nobody may begin, and the object that says so.
+    """
     starts: list[AskingHost] = []
     waits: list[Wait] = []
     groups: set[str] = set()
     for one in sorted(asking, key=lambda one: (one.slot, one.facts.name)):
         if _is_used(one):
             continue
-        name, wait = one.facts.name, _own(one, now)
+        name, wait = one.facts.name, _own(one, now) or stopped
         if wait is None and one.group in groups:
             wait = Reason.GROUP_BUSY, f"lease/{one.group}"
         wait = wait or _refused(one.facts, rooms)
@@ -95,6 +103,8 @@ def _own(one: AskingHost, now: datetime) -> tuple[Reason, str] | None:
         claim = host.claim
         return Reason.NODE_CORDONED, claim.object if isinstance(claim, Claim) else f"node/{host.name}"
     reason = facts.unavailable(host)
+    if reason is Reason.HOST_CHANGING:
+        return reason, f"configset/{host.changing}"
     if reason is not None and reason not in _ENDS_BY_ITSELF:
         return reason, host.claim.object if host.works and isinstance(host.claim, Claim) else name
     return (Reason.HOST_HELD, name) if host.health.held or one.held else None

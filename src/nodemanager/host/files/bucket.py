@@ -12,6 +12,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -93,9 +94,11 @@ class Bucket:
 
     def __init__(
         self, tree: Tree, folder: str = FOLDER, limits: BucketLimits | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.time, pinned: Callable[[], AbstractSet[str]] = frozenset,
     ) -> None:  # fmt: skip
         self._tree = tree
+        self._pinned = pinned
+        """Returns the digests of what is kept however old it is: something may have to be put back to it."""
         self.folder = folder
         self._limits = limits or BucketLimits()
         self._clock = clock
@@ -105,6 +108,11 @@ class Bucket:
     def forgets(self) -> bool:
         """Whether backups go when they are old."""
         return self._limits.age > 0
+
+    @property
+    def largest(self) -> int:
+        """How large a file may be that is kept; 0 = of any size."""
+        return self._limits.size
 
     def keep(self, place: Place, unsynced: Unsynced) -> KeptBackup | None:
         """Copy a file into the bucket; None if it is larger than what is kept, which the log says.
@@ -143,7 +151,10 @@ class Bucket:
         if self._limits.caps.refuses(owner, needed):
             log.warning("no backup of %s: it takes %d bytes, more than all may have", path, needed)
             return False
-        going = self._room.make(owner, needed, self._holdings)
+        going = list(self._room.make(owner, needed, self._holdings))
+        if going:
+            pinned = self._pinned()
+            going = [one for one in going if one.name[0] not in pinned]
         for one in going:
             self._remove(*one.name)
             self._room.add(one.owner, -one.size)
@@ -209,6 +220,11 @@ class Bucket:
             )
         return max(found, key=lambda one: one.meta.backed_up_at)
 
+    def content(self, digest: str, limit: int) -> bytes | None:
+        """Return what has this very SHA-256, of whatever file it is a backup; None = nothing has."""
+        data = state_files.read(self._tree, self._blob(digest), limit)
+        return data if data is not None and hashlib.sha256(data).hexdigest() == digest else None
+
     def read(self, backup: Backup) -> bytes:
         """Return the content of a backup, checked."""
         data = state_files.read(self._tree, self._blob(backup.digest), max(backup.meta.size, 1) + 1)
@@ -222,9 +238,9 @@ class Bucket:
         """Remove what is older than it has to be; return how many backups that were."""
         if not self._limits.age:
             return 0
-        now, old, kept = self._clock(), [], set()
+        now, old, kept, pinned = self._clock(), [], set(), self._pinned()
         for one in self.backups():
-            if now - _time(one) > self._limits.age:
+            if now - _time(one) > self._limits.age and one.digest not in pinned:
                 old.append(one)
             else:
                 kept.add(one.digest)

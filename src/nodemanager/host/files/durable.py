@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from functools import lru_cache
+
+from nodemanager.native import libc
 
 FEW = 8
 """Up to so many files are synced one by one; beyond, one sync of the filesystem is cheaper."""
@@ -25,7 +28,7 @@ class Unsynced:
             if len(self._few) < FEW:
                 self._few.append(descriptor)
                 kept = True
-            elif _syncfs() is None:
+            elif not _has_syncfs():
                 os.fsync(descriptor)
             else:
                 kept = self._devices.setdefault(device, descriptor) == descriptor
@@ -40,8 +43,7 @@ class Unsynced:
         few, self._few = self._few, []
         devices, self._devices = self._devices, {}
         for device, descriptor in devices.items():
-            if syncfs := _syncfs():
-                _try(syncfs, descriptor, device, failed)
+            _try(libc.syncfs, descriptor, device, failed)
         for descriptor in few:
             device = os.fstat(descriptor).st_dev
             _try(_nothing if device in devices else os.fsync, descriptor, device, failed)
@@ -69,17 +71,10 @@ def _nothing(descriptor: int) -> None:
 
 
 @lru_cache(maxsize=1)
-def _syncfs() -> Callable[[int], None] | None:
-    """Return Linux's syncfs, which the standard library lacks; None elsewhere."""
-    import ctypes
-
-    function = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
-    if function is None:
-        return None
-
-    def call(descriptor: int) -> None:
-        if function(descriptor) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
-
-    return call
+def _has_syncfs() -> bool:
+    """Tell whether a whole filesystem can be synced, as on Linux."""
+    try:
+        libc.syncfs(-1)
+    except OSError as error:
+        return error.errno != errno.ENOSYS
+    return True

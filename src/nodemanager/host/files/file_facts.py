@@ -15,6 +15,7 @@ from nodemanager.host.base import root_remedy
 from nodemanager.host.files import private
 from nodemanager.host.files.tree import NoParent, Place, Tree, TreeError
 from nodemanager.plan.facts import NOBODY, FileFact, Kind
+from nodemanager.plan.needs import ANY_SIZE
 
 CHUNK = 1024 * 1024
 SECOND = 1_000_000_000
@@ -95,7 +96,7 @@ def _of_root(tree: Tree) -> FileFact:
 def _fact(place: Place, found: os.stat_result, size: int | None, digests: Digests) -> FileFact:
     mode, kind, target = found.st_mode, Kind.OTHER, ""
     if stat.S_ISREG(mode):
-        if size != found.st_size:
+        if size not in (found.st_size, ANY_SIZE):
             return _of_file(found, "", place.writer)
         return digests.get(place, found) or _read(place, digests)
     if stat.S_ISDIR(mode):
@@ -174,6 +175,21 @@ def _leased(place: Place) -> FileFact:
     if found.st_uid in (0, os.geteuid()):
         raise OSError(errno.EAGAIN, "a program holds a lease on it; see /proc/locks")
     return _of_file(found, "", place.writer)
+
+
+def digest_of(tree: Tree, path: str, limit: int) -> str:
+    """Return the SHA-256 of a file; nothing if it is gone, leased, or larger than a limit that is not 0."""
+    try:
+        opened = open_file(tree.place(path))
+        try:
+            size = os.fstat(opened).st_size
+            return "" if limit and size > limit else hash_descriptor(opened, size)
+        finally:
+            os.close(opened)
+    except (FileNotFoundError, BlockingIOError):
+        return ""
+    finally:
+        tree.forget()
 
 
 def hash_descriptor(descriptor: int, size: int = CHUNK) -> str:

@@ -8,8 +8,11 @@ be inherited by whatever the agent starts.
 
 from __future__ import annotations
 
-import sys
+import gc
+from collections.abc import Callable
 from typing import Final
+
+from nodemanager.native import libc
 
 _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
@@ -24,13 +27,32 @@ def keep_little() -> bool:
 
     Before the first thread is started. One heap is no bottleneck: there is one interpreter lock, too.
     """
-    if sys.platform != "linux":
-        return False
-    import ctypes  # loaded anyway where files are watched
-
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none, and needs none
-    if mallopt is None:
-        return False
     settings = ((_ARENA_MAX, 1), (_MMAP_THRESHOLD, LARGE), (_TRIM_THRESHOLD, LARGE))
-    took = [mallopt(option, value) for option, value in settings]
-    return took == [1] * len(settings)
+    try:
+        return all(libc.mallopt(option, value) for option, value in settings)
+    except OSError:  # musl and FreeBSD have none, and need none
+        return False
+
+
+def settle() -> None:
+    """Give back what only the start needed: for when there is nothing to do.
+
+    What was imported is left out of the search for garbage (`gc.freeze`), and with it the garbage that
+    imports made; that is looked for here, where nobody waits for it.
+    """
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+    for give_back in (_trim, libc.forget_program):
+        _if_there_is(give_back)
+
+
+def _trim() -> None:
+    libc.malloc_trim(0)
+
+
+def _if_there_is(call: Callable[[], None]) -> None:
+    try:
+        call()
+    except OSError:  # each C library has its own
+        return

@@ -7,13 +7,13 @@ other supervisors, which begin a session of their own, we stay where we are.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from nodemanager.host.base import HostError
+from nodemanager.native import libc
 
 PID_FILE: Final = "/var/run/nodemanager.pid"
 TITLE: Final = b"nodemanager: agent"
@@ -28,7 +28,7 @@ def is_expected(environ: Mapping[str, str]) -> bool:
         return False
 
 
-def enter(pid_file: Path, libc: Any = None) -> None:
+def enter(pid_file: Path) -> None:
     """Return in a process of its own; the one that was started ends as soon as the pid file is there."""
     reading, writing = os.pipe()
     if os.fork():
@@ -36,7 +36,8 @@ def enter(pid_file: Path, libc: Any = None) -> None:
         os._exit(0 if os.read(reading, 1) else 1)  # nothing: the other ended, and has said why
     os.close(reading)
     os.setsid()
-    name_process(libc or ctypes.CDLL(None))
+    with contextlib.suppress(OSError):  # only FreeBSD can, and needs it
+        libc.setproctitle(TITLE)
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         with os.fdopen(os.open(pid_file, flags, 0o644), "w") as file:
@@ -49,12 +50,6 @@ def enter(pid_file: Path, libc: Any = None) -> None:
     os.close(nowhere)
     os.write(writing, b"!")
     os.close(writing)
-
-
-def name_process(libc: Any) -> None:
-    """Have `ps` show our name instead of Python's, where the C library can do that."""
-    if (set_title := getattr(libc, "setproctitle", None)) is not None:
-        set_title(b"-%s", TITLE)  # the dash: without the name of the program in front
 
 
 @contextlib.contextmanager

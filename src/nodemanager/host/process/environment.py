@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Unpack
 
-from nodemanager.host.base import How, Runner
+from nodemanager.host.base import Follower, How, Runner
 from nodemanager.host.files.tree import is_running
 from nodemanager.host.inventory.boot import SYSTEMD
 from nodemanager.host.process import runner
@@ -28,9 +28,8 @@ SCOPE: Final = ("systemd-run", "--scope", "--quiet", "--collect", "--")
 
 def host_runner(root: str = "/") -> Runner:
     """Return what runs programs on this host, or inside another root with that root's own programs."""
-    outside = root != "/" and is_running(root)
-    prefix = () if root == "/" else NAMESPACES if outside else ("chroot", root)
-    scope = SCOPE if outside and Path(root + SYSTEMD).exists() else ()
+    prefix = _into(root)
+    scope = SCOPE if prefix == NAMESPACES and Path(root + SYSTEMD).exists() else ()
 
     async def run(argv: Sequence[str], **how: Unpack[How]) -> Completed:
         own = scope if how.get("finish") else ()
@@ -39,3 +38,20 @@ def host_runner(root: str = "/") -> Runner:
         return await runner.run((*prefix, *own, *argv), **how)
 
     return run
+
+
+def host_follower(root: str = "/") -> Follower:
+    """Return what follows programs that go on and on, on this host or inside another root."""
+    prefix = _into(root)
+
+    async def follow(argv: Sequence[str], heard: Callable[[bytes], None]) -> int:
+        return await runner.follow((*prefix, *argv), heard, env=ENVIRONMENT)
+
+    return follow
+
+
+def _into(root: str) -> tuple[str, ...]:
+    """Return what has a program run inside a root."""
+    if root == "/":
+        return ()
+    return NAMESPACES if is_running(root) else ("chroot", root)

@@ -96,6 +96,27 @@ class Output(Pipe):
         return True
 
 
+class Lines(Output):
+    """Hands over what a child writes, line by line; the limit is that of one line."""
+
+    def __init__(self, limit: int, heard: Callable[[bytes], None]):
+        super().__init__(limit + _CHUNK)  # many short lines that come at once are not a long one
+        self._longest = limit
+        self._heard = heard
+
+    def _read(self) -> bool:
+        more = super()._read()
+        *lines, rest = bytes(self._data).split(b"\n")
+        self._data[:] = rest
+        for line in lines:
+            self._heard(line)
+        if len(rest) > self._longest and not self.overflowed:
+            self.overflowed = True
+            self._abort()
+            self.close_our_end()
+        return more and not self.overflowed
+
+
 class Input(Pipe):
     """Feeds bytes to a child's stdin and then closes it; without bytes there is no pipe."""
 

@@ -24,15 +24,17 @@ import shlex
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
 from nodemanager.host.process import priority
-from nodemanager.host.process.pipes import Input, Output
+from nodemanager.host.process.pipes import Input, Lines, Output
 
 MAX_OUTPUT = 1024 * 1024
 """How much a child may write to each of stdout and stderr, unless the caller says otherwise."""
+MAX_LINE = 64 * 1024
+"""How long one line of a program may be that is followed."""
 TERM_GRACE = 2.0
 """Seconds between asking a process group to end and killing it."""
 
@@ -132,6 +134,26 @@ async def run(
                 f"cannot run {_shown(argv)}: it wrote more than {max_output} bytes to {name}"
             )
         return Completed(argv, process.returncode or 0, stdout.collected(), stderr.collected())
+
+
+async def follow(
+    argv: Sequence[str], heard: Callable[[bytes], None], *, env: Mapping[str, str] | None = None
+) -> int:
+    """Run a program that goes on and on, and hand over its lines; it ends with us.
+
+    Returns its exit status if it ends before. What it writes to stderr nobody reads.
+    """
+    argv = tuple(argv)
+    with Lines(MAX_LINE, heard) as lines:
+        process = await _start(argv, -1, (lines.child_end, subprocess.DEVNULL), env, "/")
+        lines.attach(lambda: _abort(process))
+        try:
+            await process.wait()
+        except BaseException:
+            await _end(process)
+            raise
+        lines.drain()
+        return process.returncode or 0
 
 
 @contextlib.contextmanager

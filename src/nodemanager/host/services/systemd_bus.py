@@ -153,6 +153,7 @@ async def _open_bus(path: str) -> Visit:
 
 async def _open_user(tree: Tree, user: str) -> Visit:
     """Straight to the user's systemd, which lets root in; the bus of a user lets nobody else in."""
+    await users.learn(tree, [user])
     number = users.user_numbers(tree, [user]).get(user)
     if number is None:
         raise HostError(f"cannot reach the services of {user}: there is no such user; declare what brings it")

@@ -118,6 +118,7 @@ def fact(status: UnitStatus) -> ServiceFact:
         state=status.words,
         stale=status.stale,
         unsettled=status.crashing or not status.settled,
+        unit=status.id,
     )
 
 

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import site
 import stat
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Final, Protocol
 
 from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
+from nodemanager.native import host_packages
 
 MAX_BYTES: Final = 4096
 MIN_BYTES: Final = 32
@@ -49,7 +49,7 @@ def cipher_of(path: str, credentials: str = "") -> Cipher:
                 " are none; name a file, or add LoadCredential= to the unit"
             )
         path, others = f"{credentials}/{path}", _OTHERS_OF_CREDENTIAL
-    key = _read(path, others).strip()
+    key = read_guarded(path, others).strip()
     if len(key) < MIN_BYTES:
         raise KeyRefused(
             f"cannot use the key {path}: it has less than {MIN_BYTES} bytes; make one with:"
@@ -58,8 +58,8 @@ def cipher_of(path: str, credentials: str = "") -> Cipher:
     return _aes_gcm(hashlib.sha256(b"nodemanager state key\n" + key).digest())
 
 
-def _read(path: str, others: int) -> bytes:
-    """Return a file that is ours or root's alone; what is checked is what is read."""
+def read_guarded(path: str, others: int) -> bytes:
+    """Return a file of ours or root's on which others have none of these rights; what is checked is read."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with contextlib.closing(Tree("/")) as tree:
@@ -96,21 +96,33 @@ def _check(path: str, found: os.stat_result, others: int) -> None:
         )
 
 
-def _aes_gcm(key: bytes) -> Cipher:
-    """Return the cipher of a package that is large, and only needed with a key.
+class _BuiltIn:
+    """The cipher of the OpenSSL that the static program is linked with."""
 
-    It is not in bin/manager, which sees no packages of the host otherwise; for this one it looks there, too.
-    Ours come first, so nothing else of the host's is used.
-    """
-    theirs = [path for path in site.getsitepackages() if path not in sys.path]
-    sys.path += theirs
+    def __init__(self, key: bytes) -> None:
+        import _sealing  # type: ignore[import-not-found]
+
+        self._key, self._openssl = key, _sealing
+
+    def encrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None) -> bytes:
+        sealed: bytes = self._openssl.encrypt(self._key, nonce, data, associated_data or b"")
+        return sealed
+
+    def decrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None) -> bytes:
+        opened: bytes = self._openssl.decrypt(self._key, nonce, data, associated_data or b"")
+        return opened
+
+
+def _aes_gcm(key: bytes) -> Cipher:
+    """Return the cipher of a package that is large, and only needed with a key."""
+    if "_sealing" in sys.builtin_module_names:
+        return _BuiltIn(key)
     try:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+        with host_packages.visible():
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ImportError as error:
         raise KeyRefused(
             "cannot encrypt: the Python package cryptography is not installed; install it (on Debian:"
             " python3-cryptography), or remove --state.key-file"
         ) from error
-    finally:
-        sys.path[:] = [path for path in sys.path if path not in theirs]
     return AESGCM(key)

@@ -5,7 +5,6 @@ Needs CAP_SYS_ADMIN and Linux 5.9, and a filesystem that has handles for its fil
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import struct
@@ -14,6 +13,7 @@ from typing import Final, NamedTuple
 
 from nodemanager.host.base import NotSupported
 from nodemanager.host.watches import event_reader
+from nodemanager.native import libc
 
 ATTRIB: Final = 0x4
 CLOSE_WRITE: Final = 0x8
@@ -31,7 +31,6 @@ WATCHED: Final = (
 _CLOEXEC, _NONBLOCK, _REPORT_FOLDER, _REPORT_NAME = 0x1, 0x2, 0x400, 0x800
 _ADD, _REMOVE, _ONLY_DIRECTORY = 0x1, 0x2, 0x8
 _EMPTY_PATH, _HANDLE_FID = 0x1000, 0x200
-_MAX_HANDLE: Final = 128
 _EVENT: Final = struct.Struct("=IBBHQii")
 _INFO: Final = struct.Struct("=BBH")
 _HANDLE: Final = struct.Struct("=Ii")
@@ -54,20 +53,11 @@ class Fanotify:
     """One group, with any number of marked directories."""
 
     def __init__(self) -> None:
-        library = ctypes.CDLL(None, use_errno=True)
-        try:
-            make, self._mark, self._handle = (
-                library.fanotify_init, library.fanotify_mark, library.name_to_handle_at
-            )  # fmt: skip
-        except AttributeError as error:
-            raise NotSupported("cannot tell who changes files: this system has no fanotify") from error
-        number = ctypes.c_int
-        self._mark.argtypes = [number, ctypes.c_uint, ctypes.c_uint64, number, ctypes.c_char_p]
-        self._handle.argtypes = [number, ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER(number), number]
         flags = _CLOEXEC | _NONBLOCK | _REPORT_FOLDER | _REPORT_NAME
-        self.descriptor: int = make(flags, os.O_RDONLY | os.O_CLOEXEC)
-        if self.descriptor < 0:
-            raise NotSupported(f"cannot tell who changes files: fanotify: {_error().strerror}")
+        try:
+            self.descriptor = libc.fanotify_init(flags, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise NotSupported(f"cannot tell who changes files: fanotify: {error.strerror}") from error
 
     def close(self) -> None:
         """Hear no more."""
@@ -91,25 +81,18 @@ class Fanotify:
             yield from parse(data)
 
     def _change(self, flags: int, folder: int) -> None:
-        if self._mark(self.descriptor, flags | _ONLY_DIRECTORY, WATCHED, folder, b"."):
-            raise _error()
+        libc.fanotify_mark(self.descriptor, flags | _ONLY_DIRECTORY, WATCHED, folder, b".")
 
     def _key(self, folder: int) -> bytes:
         """Return the identity of a directory, in the form in which events carry it."""
-        handle = ctypes.create_string_buffer(_HANDLE.size + _MAX_HANDLE)
-        mount = ctypes.c_int()
-        for flags in (_EMPTY_PATH | _HANDLE_FID, _EMPTY_PATH):  # the former came with Linux 6.5
-            _HANDLE.pack_into(handle, 0, _MAX_HANDLE, 0)
-            if not self._handle(folder, b"", handle, ctypes.byref(mount), flags):
-                break
-            error = _error()
-            if error.errno != errno.EINVAL:
-                raise error
-        else:
-            raise error
-        size, _ = _HANDLE.unpack_from(handle, 0)
+        try:
+            handle = libc.name_to_handle_at(folder, b"", _EMPTY_PATH | _HANDLE_FID)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # the latter flag came with Linux 6.5
+                raise
+            handle = libc.name_to_handle_at(folder, b"", _EMPTY_PATH)
         number = os.fstatvfs(folder).f_fsid & 0xFFFF_FFFF  # musl tells no more of it
-        return _HALF.pack(number) + handle.raw[: _HANDLE.size + size]
+        return _HALF.pack(number) + handle
 
 
 def parse(data: bytes) -> Iterator[FanotifyEvent]:
@@ -136,8 +119,3 @@ def _entry(info: bytes, mask: int, pid: int) -> Iterator[FanotifyEvent]:
     if kind == _FOLDER_AND_NAME and end < length <= len(info):
         folder = info[_INFO.size : _INFO.size + _HALF.size] + info[start:end]
         yield FanotifyEvent(mask, pid, folder, info[end:length].partition(b"\0")[0])
-
-
-def _error() -> OSError:
-    number = ctypes.get_errno()
-    return OSError(number, os.strerror(number))

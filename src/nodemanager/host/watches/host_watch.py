@@ -43,6 +43,7 @@ class HostWatch:
         self._passing: set[str] = set()
         """Those of the failures that may be gone the next time."""
         self._broken = asyncio.Event()
+        self._closed = False
 
     @property
     def shortfalls(self) -> tuple[str, ...]:
@@ -61,6 +62,8 @@ class HostWatch:
 
     async def follow(self, desired: Desired) -> None:
         """Watch exactly what is declared; what is new is told of once."""
+        if self._closed:  # a pass may end later than we do, and nobody would close what it opens
+            return
         self._open()
         await self._follow_paths("declared", self._interests(desired))
         for one in self._kinds.values():
@@ -88,6 +91,7 @@ class HostWatch:
 
     def close(self) -> None:
         """Watch nothing any more, and give back what is held open."""
+        self._closed = True
         self._inbox.close()
         for one in self._kinds.values():
             one.close()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import struct
 import sys
-from collections.abc import Callable, Iterator
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from nodemanager.host.base import HostError, NotSupported
 from nodemanager.host.watches import event_reader
+from nodemanager.native import libc
 
 MODIFY: Final = 0x2
 ATTRIB: Final = 0x4
@@ -45,15 +46,12 @@ class Inotify:
     """One instance, with any number of watches."""
 
     def __init__(self) -> None:
+        if sys.platform != "linux":
+            raise NotSupported("cannot watch files: this system has no inotify")
         try:
-            self._add, self._remove, make = _functions()
-        except HostError:
-            raise
-        except (OSError, ImportError) as error:  # of ctypes, when no file can be opened
-            raise _refused(errno.EMFILE) from error
-        self.descriptor: int = make(os.O_NONBLOCK | os.O_CLOEXEC)
-        if self.descriptor < 0:
-            raise _refused(_errno())
+            self.descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise _refused(error) from error
 
     def add(self, folder: int, name: str, mask: int) -> int:
         """Watch an entry of an open directory, or the directory itself; return the number of the watch.
@@ -62,15 +60,12 @@ class Inotify:
         """
         path = f"/proc/self/fd/{folder}/{name}" if name else f"/proc/self/fd/{folder}"
         flags = mask | MASK_ADD | (DONT_FOLLOW if name else ONLY_DIRECTORY)
-        watch: int = self._add(self.descriptor, os.fsencode(path), flags)
-        if watch < 0:
-            number = _errno()
-            raise OSError(number, os.strerror(number))
-        return watch
+        return libc.inotify_add_watch(self.descriptor, os.fsencode(path), flags)
 
     def remove(self, watch: int) -> None:
         """Watch something no longer; fine when the kernel was faster."""
-        self._remove(self.descriptor, watch)
+        with contextlib.suppress(OSError):
+            libc.inotify_rm_watch(self.descriptor, watch)
 
     def read(self) -> Iterator[InotifyEvent]:
         """Yield what has happened, and do not wait for more."""
@@ -93,27 +88,10 @@ def parse(data: bytes) -> Iterator[InotifyEvent]:
         yield InotifyEvent(watch, mask, data[at - length : at].rstrip(b"\0") if length else b"")
 
 
-def _refused(number: int) -> HostError:
-    if number == errno.EMFILE:
+def _refused(error: OSError) -> HostError:
+    if error.errno == errno.EMFILE:
         return HostError(
             "cannot watch files: root has as many inotify instances, or open files, as it may;"
             " raise sysctl fs.inotify.max_user_instances"
         )
-    return HostError(f"cannot watch files: {os.strerror(number)}")
-
-
-@lru_cache(maxsize=1)
-def _functions() -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    if sys.platform != "linux":
-        raise NotSupported("cannot watch files: this system has no inotify")
-    import ctypes  # half of what a library for this would cost; loaded anyway where files are written
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.inotify_add_watch.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32)
-    return libc.inotify_add_watch, libc.inotify_rm_watch, libc.inotify_init1
-
-
-def _errno() -> int:
-    import ctypes
-
-    return ctypes.get_errno()
+    return HostError(f"cannot watch files: {error.strerror}")

@@ -64,9 +64,12 @@ NAMESPACE_TYPE = Type(
         ),
     },
 )
+JSON_PATCH_TYPE = Type("JSONPatch", fields={"op": STRING, "path": STRING, "from": STRING, "value": DYN})
+"""One operation of a JSON patch, which expressions of mutating policies build."""
 _VARIABLES = "kubernetes.variables"
 ANY: tuple[Type, ...] = ()
 ONLY_BOOL, ONLY_STRING, STRING_OR_NULL = (BOOL,), (STRING,), (STRING, NULL)
+ONLY_PATCHES = (list_of(JSON_PATCH_TYPE),)
 
 
 class PolicyOutOfBudget(Exception):
@@ -110,6 +113,8 @@ class Environment:
             names["authorizer"] = AUTHORIZER_TYPE
         if composed and self._composed:
             names["variables"] = Type(_VARIABLES, fields=self._fields)
+        if wanted is ONLY_PATCHES:
+            names[JSON_PATCH_TYPE.name] = Type("type", (JSON_PATCH_TYPE,))
         try:
             program = compile_expression(source, names)
         except CompileError as why:

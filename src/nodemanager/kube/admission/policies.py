@@ -103,7 +103,7 @@ class AdmissionPolicy:
     def evaluate(self, inputs: Inputs, budget: Budget) -> PolicyOutcome:
         """Return what the policy refuses."""
         try:
-            if not self._applies(inputs):
+            if not applies(self.conditions, inputs):
                 return PolicyOutcome()
             refusals = self._validate(inputs, budget)
         except (CelError, PolicyOutOfBudget) as why:
@@ -112,24 +112,6 @@ class AdmissionPolicy:
 
     def _failed(self, message: str) -> tuple[Refusal, ...]:
         return (Refusal(message),) if self.fails else ()
-
-    def _applies(self, inputs: Inputs) -> bool:
-        """Evaluate the conditions; one that is false outweighs the errors of all others."""
-        if not self.conditions:
-            return True
-        values = {**inputs.values(), "namespaceObject": None}
-        evaluation = Evaluation(values, {}, Budget(CONDITIONS_BUDGET))
-        problems: list[str] = []
-        for condition in self.conditions:
-            try:
-                if evaluation.run(condition) is False:
-                    return False
-            except CelError as why:
-                problems.append(str(why))
-        if problems:
-            texts = list(dict.fromkeys(problems))
-            raise CelError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
-        return True
 
     def _validate(self, inputs: Inputs, budget: Budget) -> tuple[Refusal, ...]:
         evaluation = Evaluation(inputs.values(), self.variables, budget)
@@ -160,6 +142,25 @@ class AdmissionPolicy:
         return tuple(problems)
 
 
+def applies(conditions: Sequence[Expression], inputs: Inputs) -> bool:
+    """Evaluate the matchConditions of a policy; one that is false outweighs the errors of all others."""
+    if not conditions:
+        return True
+    values = {**inputs.values(), "namespaceObject": None}
+    evaluation = Evaluation(values, {}, Budget(CONDITIONS_BUDGET))
+    problems: list[str] = []
+    for condition in conditions:
+        try:
+            if evaluation.run(condition) is False:
+                return False
+        except CelError as why:
+            problems.append(str(why))
+    if problems:
+        texts = list(dict.fromkeys(problems))
+        raise CelError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+    return True
+
+
 def _message(validation: PolicyValidation, evaluation: Evaluation) -> str:
     text = ""
     if validation.message_expression is not None:
@@ -183,10 +184,7 @@ def compile_policy(obj: Untyped) -> AdmissionPolicy:
         constraints=read_constraints(spec.get("matchConstraints")),
         fails=spec.get("failurePolicy") != "Ignore",
         param_kind=(str(kind.get("apiVersion", "")), str(kind.get("kind", ""))) if kind else None,
-        conditions=tuple(
-            env.compile(str(each.get("expression", "")), ONLY_BOOL, composed=False)
-            for each in spec.get("matchConditions") or ()
-        ),
+        conditions=conditions(spec, env),
         variables=variables,
         validations=tuple(_validation(each, env) for each in spec.get("validations") or ()),
         annotations=tuple(
@@ -206,6 +204,14 @@ def environment(spec: Mapping[str, Any]) -> tuple[Environment, dict[str, Express
         compiled[name] = env.compile(source, ANY)
         env.add(name, compiled[name])
     return env, compiled
+
+
+def conditions(spec: Mapping[str, Any], env: Environment) -> tuple[Expression, ...]:
+    """Return the compiled matchConditions of a policy."""
+    return tuple(
+        env.compile(str(each.get("expression", "")), ONLY_BOOL, composed=False)
+        for each in spec.get("matchConditions") or ()
+    )
 
 
 def _validation(spec: Mapping[str, Any], env: Environment) -> PolicyValidation:

@@ -73,6 +73,15 @@ class MapLiteral(AstNode):
 
 
 @dataclass(frozen=True, slots=True)
+class MessageLiteral(AstNode):
+    """`JSONPatch{op: "add"}`: an object of a type that has a name."""
+
+    name: str
+    fields: tuple[str, ...]
+    values: tuple[AstNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Macro(AstNode):
     """A loop over a list or map, such as `list.all(x, x > 0)`, with the variables it binds."""
 
@@ -95,6 +104,8 @@ def children(node: AstNode) -> tuple[AstNode, ...]:
             return node.items
         case MapLiteral():
             return (*node.keys, *node.values)
+        case MessageLiteral():
+            return node.values
         case Macro():
             return (node.target, *node.args)
     return ()

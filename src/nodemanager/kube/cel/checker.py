@@ -67,6 +67,8 @@ class _Checker:
             case ast.MapLiteral():
                 keys = self.common(node.keys, (False,) * len(node.keys))
                 return map_of(keys, self.common(node.values, node.optional))
+            case ast.MessageLiteral():
+                return self.message(node)
             case ast.Macro():
                 return self.macro(node)
         raise TypeError(f"cannot check {node!r}: no such node")
@@ -77,6 +79,22 @@ class _Checker:
         if name in TYPE_NAMES:
             return Type("type", (Type(TYPE_NAMES[name]),))
         raise self.error(f"undeclared reference to '{name}' (in container '')", node)
+
+    def message(self, node: ast.MessageLiteral) -> Type:
+        """Return the type of an object that is built; names of such types are among the variables."""
+        known = self.variables.get(node.name, DYN)
+        if known.name != "type" or known.args[0].fields is None:
+            raise self.error(f"undeclared reference to '{node.name}' (in container '')", node)
+        built = known.args[0]
+        for field, value in zip(node.fields, node.values, strict=True):
+            if field not in (built.fields or {}):
+                raise self.error(f"undefined field '{field}'", node)
+            wanted, found = (built.fields or {})[field], self.visit(value)
+            if not unify(wanted, found, {}):
+                raise self.error(
+                    f"expected type of field '{field}' is '{wanted}' but provided type is '{found}'", value
+                )
+        return built
 
     def common(self, nodes: tuple[ast.AstNode, ...], optional: tuple[bool, ...]) -> Type:
         """Return the one type of all items; Kubernetes refuses lists and maps that mix types."""

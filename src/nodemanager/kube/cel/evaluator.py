@@ -45,6 +45,8 @@ def compile_node(node: ast.AstNode) -> Code:
             return _list(node)
         case ast.MapLiteral():
             return _map(node)
+        case ast.MessageLiteral():
+            return _message(node)
         case ast.Macro():
             return loops.compile_macro(node, compile_node)
     raise TypeError(f"cannot compile {node!r}: no such node")
@@ -162,6 +164,18 @@ def _list(node: ast.ListLiteral) -> Code:
             elif value.present:
                 result.append(value.value)
         return result
+
+    return build
+
+
+def _message(node: ast.MessageLiteral) -> Code:
+    fields = [(name, compile_node(value)) for name, value in zip(node.fields, node.values, strict=True)]
+
+    def build(scope: EvaluationScope) -> SchemaObject:
+        scope.spend(len(fields))
+        built = SchemaObject()
+        built.update((name, code(scope)) for name, code in fields)
+        return built
 
     return build
 

@@ -13,6 +13,7 @@ MAX_CHAIN = 160
 
 _RELATIONS = frozenset({"<", "<=", ">", ">=", "==", "!=", "in"})
 _LEVELS: list[frozenset[str]] = [_RELATIONS, frozenset("+-"), frozenset("*/%")]
+_NO_MESSAGES = "undeclared reference to a message type: such messages are not served"
 _CONSTANTS = {"true": True, "false": False, "null": None}
 RESERVED = frozenset(
     (
@@ -148,8 +149,23 @@ class _Parser:
             else:
                 node = self._member(node, token, optional=optional)
         if self.at("{") and isinstance(node, ast.Ident | ast.Select):
-            raise CompileError("undeclared reference to a message type: messages are not served", self.source)
+            if isinstance(node, ast.Select):
+                raise CompileError(_NO_MESSAGES, self.source)
+            return self._message(node)
         return node
+
+    def _message(self, name: ast.Ident) -> ast.AstNode:
+        fields: list[str] = []
+        values: list[ast.AstNode] = []
+        opening = self.take()
+        while not self.at("}"):
+            fields.append(self.expect("ident", "").value)
+            self.expect("op", ":")
+            values.append(self.expression())
+            if not self.accept(","):
+                break
+        self.expect("op", "}")
+        return self._postfix(ast.MessageLiteral(opening.position, name.name, tuple(fields), tuple(values)))
 
     def _member(self, node: ast.AstNode, dot: LexToken, *, optional: bool) -> ast.AstNode:
         name = self.expect("ident", "")

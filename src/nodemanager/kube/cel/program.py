@@ -8,6 +8,7 @@ from typing import Any
 
 from nodemanager.kube.cel.ast import AstNode, Ident, Macro, children, size
 from nodemanager.kube.cel.checker import check
+from nodemanager.kube.cel.decisive import DecisiveParts, parts_of
 from nodemanager.kube.cel.errors import CompileError
 from nodemanager.kube.cel.evaluator import compile_node
 from nodemanager.kube.cel.parser import parse
@@ -27,6 +28,8 @@ class Program:
     names: frozenset[str]
     code: Code
     steps: int
+    parts: DecisiveParts | None = None
+    """What of `self` decides its value, where that is nothing else."""
 
     def run(self, scope: EvaluationScope) -> Any:
         """Return the value in a scope; raise CelError when there is none."""
@@ -44,7 +47,8 @@ def compile_expression(source: str, variables: Mapping[str, Type]) -> Program:
     if _deeper_than(tree, MAX_DEPTH):
         raise CompileError(f"expression recursion limit exceeded: {MAX_DEPTH}", source)
     result = check(tree, source, variables)
-    return Program(source, result, _free_names(tree), compile_node(tree), size(tree))
+    names = _free_names(tree)
+    return Program(source, result, names, compile_node(tree), size(tree), parts_of(tree, names))
 
 
 def _deeper_than(tree: AstNode, limit: int) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from functools import cached_property
 from typing import Any
 
 from nodemanager.kube.cel import rule_paths
 from nodemanager.kube.cel.errors import CompileError
 from nodemanager.kube.cel.program import Program, compile_expression
-from nodemanager.kube.cel.schemas import Schema, as_resource, converter, type_of_schema
+from nodemanager.kube.cel.schemas import Convert, Schema, as_resource, converter, type_of_schema
 from nodemanager.kube.cel.types import BOOL, DYN, STRING, Type, optional_of
 from nodemanager.kube.errors import Cause
 
@@ -36,6 +37,13 @@ class CompiledRule:
             self.message_program = self._compile("messageExpression", prefix, expression, variables)
         if self.message_program is not None and self.message_program.type != STRING:
             self.errors.append(("messageExpression", "messageExpression must evaluate to a string"))
+        self.held: dict[Hashable, int] = {}
+        """Keys of values for which it held, each with the steps that took."""
+
+    def key(self, value: Any) -> Hashable:
+        """Return something that is equal for values that the rule cannot tell apart; None = unknown."""
+        parts = self.program.parts if self.program is not None else None
+        return None if parts is None else parts.key(value)
 
     def _compile(self, field: str, prefix: str, text: str, variables: Mapping[str, Type]) -> Program | None:
         if not text:
@@ -71,10 +79,7 @@ class RuleLevel:
         self.type = str(structure.get("type", ""))
         self.sources: list[Mapping[str, Any]] = list(schema.get(_VALIDATIONS) or ())
         self.schema = structure
-        self_type = type_of_schema(visible, "selfType") if self.sources else None
-        self.rules = [CompiledRule(source, self_type) for source in self.sources]
-        self.convert = converter(visible) if self.sources else None
-        self.paths = [rule_paths.read(rule.field_path, structure)[0] for rule in self.rules]
+        self._visible = visible
         levels = [RuleLevel(each, structure) for each in schema.get("allOf") or ()]
         self.all_of = [level for level in levels if not level.is_empty]
         self.items = _child(schema.get("items"), structure.get("items"))
@@ -85,10 +90,28 @@ class RuleLevel:
         is_map_list = structure.get("x-kubernetes-list-type") == "map"
         self.keys: list[str] = list(structure.get("x-kubernetes-list-map-keys", ())) if is_map_list else []
 
+    # Most objects have nothing at most levels: these are compiled for the first one that has.
+
+    @cached_property
+    def rules(self) -> list[CompiledRule]:
+        """The rules on this node."""
+        self_type = type_of_schema(self._visible, "selfType") if self.sources else None
+        return [CompiledRule(source, self_type) for source in self.sources]
+
+    @cached_property
+    def convert(self) -> Convert | None:
+        """What turns JSON into values that rules can read."""
+        return converter(self._visible) if self.sources else None
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """Where each rule says that its field is."""
+        return [rule_paths.read(rule.field_path, self.schema)[0] for rule in self.rules]
+
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do here or below."""
-        return not (self.rules or self.all_of or self.items or self.values or self.properties)
+        return not (self.sources or self.all_of or self.items or self.values or self.properties)
 
     def check(self, path: str, causes: list[Cause], unrelated: str = "") -> None:
         """Collect the rules that cannot be used; below `unrelated`, no value is known from before."""

@@ -20,6 +20,8 @@ from nodemanager.kube.errors import Cause
 
 BUDGET = 10_000_000
 """Steps all rules together may take for one object."""
+MAX_HELD = 256
+"""For how many kinds of values it is remembered that a rule held."""
 MAX_MESSAGE = 5 * 1024
 """How many bytes the result of a messageExpression may have."""
 
@@ -105,7 +107,7 @@ class _Walk:
     def visit(self, level: RuleLevel, path: str, value: Any, old: _Old) -> None:
         if value is None:
             return
-        if level.rules:
+        if level.sources:
             self._apply(level, path, value, old)
         for each in level.all_of:
             self.visit(each, path, value, _Old(old.value, known=False, unchanged_above=old.unchanged_above))
@@ -143,9 +145,17 @@ class _Walk:
                     self._failed(rule, level, where, (value, variables, ratchets))
 
     def _holds(self, rule: CompiledRule, level: RuleLevel, path: str, variables: dict[str, Any]) -> bool:
-        """Run a rule. An error is noted as a fault of its own, so the rule counts as holding."""
+        """Run a rule, unless it held for a value that it cannot tell from this one.
+
+        An error is noted as a fault of its own, so the rule counts as holding.
+        """
+        key = rule.key(variables["self"])
+        if key is not None and (spent := rule.held.get(key)) is not None:
+            self._spend(spent, path, level)
+            return True
+        before = self.left
         try:
-            return rule.program is None or self._run(rule.program, variables, path, level) is True
+            holds = rule.program is None or self._run(rule.program, variables, path, level) is True
         except CostExceeded as why:
             text = "no further validation rules will be run due to call cost exceeds limit for rule"
             self._refuse(path, f"\"{level.type}\": '{why}': {text}: {rule.shown}")
@@ -158,16 +168,22 @@ class _Walk:
                 text = f"{why} evaluating rule: {rule.shown}"
             self._refuse(path, f'"{level.type}": {text}')
             return True
+        if holds and key is not None and len(rule.held) < MAX_HELD:
+            rule.held[key] = before - self.left
+        return holds
 
     def _run(self, program: Program, variables: dict[str, Any], path: str, level: RuleLevel) -> Any:
         scope = EvaluationScope(variables, PER_CALL_LIMIT)
         try:
             return program.run(scope)
         finally:
-            self.left -= PER_CALL_LIMIT - max(scope.left, 0)
-            if self.left < 0:
-                self._refuse(path, f'"{level.type}": {_EXHAUSTED}')
-                raise RulesOutOfBudget
+            self._spend(PER_CALL_LIMIT - max(scope.left, 0), path, level)
+
+    def _spend(self, steps: int, path: str, level: RuleLevel) -> None:
+        self.left -= steps
+        if self.left < 0:
+            self._refuse(path, f'"{level.type}": {_EXHAUSTED}')
+            raise RulesOutOfBudget
 
     def _failed(
         self, rule: CompiledRule, level: RuleLevel, path: str, found: tuple[Any, dict[str, Any], bool]

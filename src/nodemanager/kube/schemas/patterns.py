@@ -26,21 +26,23 @@ _ASSERTIONS = {
 class Matcher:
     """Answers like Go's `MatchString`, in time that grows with the text and not with its square.
 
-    Python's `re` is fast but backtracks; it is asked only where both text and pattern are small.
+    Python's `re` is fast but backtracks; it is asked only where both text and pattern are small. It compiles
+    slowly, which waits for the first text.
     """
 
-    __slots__ = ("_automaton", "_flat", "_loops", "_quick")
-
-    def __init__(self, automaton: regex.Regex, flat: re.Pattern[str] | None, loops: int) -> None:
+    def __init__(self, automaton: regex.Regex, python: str | None, loops: int) -> None:
         self._automaton = automaton
-        self._flat = flat
+        self._python = python
         self._loops = loops
-        self._quick = flat if loops <= QUICK_LOOPS else None
+
+    @functools.cached_property
+    def _flat(self) -> re.Pattern[str] | None:
+        return None if self._python is None else re.compile(self._python, re.ASCII)
 
     def search(self, text: str) -> bool:
         """Tell whether the pattern matches anywhere in the text."""
-        if self._quick is not None and len(text) <= QUICK_TEXT:
-            return self._quick.search(text) is not None
+        if self._loops <= QUICK_LOOPS and len(text) <= QUICK_TEXT and self._flat is not None:
+            return self._flat.search(text) is not None
         return self._automaton.search(text)
 
     def find(self, text: str, start: int = 0) -> tuple[int, int] | None:
@@ -59,8 +61,8 @@ class Matcher:
 def compile_pattern(pattern: str) -> Matcher:
     """Return the matcher of a pattern; raise RegexError for what Go refuses."""
     tree = regex_syntax.parse(pattern)
-    flat = None if _is_nested(tree) else re.compile(_python(tree), re.ASCII)
-    return Matcher(regex.compile_pattern(pattern), flat, _loops(tree))
+    python = None if _is_nested(tree) else _python(tree)
+    return Matcher(regex.compile_pattern(pattern), python, _loops(tree))
 
 
 def _is_nested(tree: Tree) -> bool:

@@ -26,6 +26,7 @@ RULES: Final = {
     "no-effect": "a field that changes nothing where it is",
     "shell-line": "a command that is no program, but a line for a shell",
     "no-host": "no host can match",
+    "site": "an edge site is not what its profile says, or nobody signed that whom it trusts",
     "gitops-labels": "labels of a GitOps tool keep the set from matching by labels",
 }
 """All rules, and what each is about."""

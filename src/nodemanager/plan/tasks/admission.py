@@ -18,7 +18,7 @@ from nodemanager.api.maintenance.nodetask import (
     upgrade_slot,
 )
 from nodemanager.api.maintenance.task_steps import INVERTIBLE, TaskStep
-from nodemanager.kube import conditions
+from nodemanager.kube import conditions, known_words
 from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
 
 FOREIGN: Final = "Foreign"
@@ -133,9 +133,8 @@ def _claimed(claim: TaskClaim, here: Situation) -> Answer:
 
 def _fresh(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
     spec = task.spec
-    if unknown := [step.name for step in spec.steps if not _is_known(step)]:
-        said = f"step {unknown[0]} is of a kind that this agent does not know; upgrade it"
-        return Refused(TaskPhase.REFUSED, INVALID, said)
+    if unknown := next(filter(None, map(_unknown, spec.steps)), ""):
+        return Refused(TaskPhase.REFUSED, INVALID, f"{unknown}; upgrade it")
     if spec.fencing_token <= ledger.fence:
         said = f"its fencing token {spec.fencing_token} is not above {ledger.fence}, which was seen before"
         return Refused(TaskPhase.REFUSED, STALE, said)
@@ -165,9 +164,14 @@ def too_late(spec: NodeTaskSpec, now: datetime) -> str:
     return ""
 
 
-def _is_known(step: TaskStep) -> bool:
+def _unknown(step: TaskStep) -> str:
+    """Return what a newer version means by a step, and we do not know; empty = we know all of it."""
     undo = step.undo
-    return bool(step.action) and (undo is None or any(getattr(undo, one) is not None for one in INVERTIBLE))
+    if not step.action or (undo and not any(getattr(undo, one) is not None for one in INVERTIBLE)):
+        return f"step {step.name} is of a kind that this agent does not know"
+    if found := known_words.unknown_word(step):
+        return f"step {step.name} has {found[1]!r} as {found[0]}, which this agent does not know"
+    return ""
 
 
 def is_ahead(status: NodeTaskStatus, record: TaskRecord) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -26,6 +25,8 @@ from nodemanager.plan.steps import Blocked, Noop, Observed, Step
 MAX_ROOM: Final = 16 * 1024
 """Characters of one answer."""
 RELEASE: Final = "release"
+LEFT: Final = "no ConfigSet declares it then"
+PUT_BACK: Final = f"{LEFT}, and its set has it put back as it was before"
 
 
 def steps(
@@ -38,9 +39,9 @@ def steps(
     anyway: dict[ResourceId, list[Step]] = {}
     for one in now:
         if not (isinstance(one, Blocked) and one.id in redeclared):
-            anyway.setdefault(one.id, []).append(replace(one, sources=()))
+            anyway.setdefault(one.id, []).append(msgspec.structs.replace(one, sources=()))
     told = (one for one in proposed if not isinstance(one, Noop | Observed))
-    return [one for one in told if replace(one, sources=()) not in anyway.get(one.id, ())]
+    return [one for one in told if msgspec.structs.replace(one, sources=()) not in anyway.get(one.id, ())]
 
 
 def redeclared(proposed: Desired, now: Desired) -> frozenset[ResourceId]:
@@ -58,17 +59,17 @@ def held(desired: Desired) -> list[Step]:
     return [Blocked(id=one, sources=(), reason=why) for one, why in desired.held.items()]
 
 
-def released(proposed: Desired, now: Desired) -> list[PreviewedChange]:
-    """Return what would not be declared any more."""
+def released(proposed: Desired, now: Desired, taken_back: Iterable[Step] = ()) -> list[PreviewedChange]:
+    """Return what would not be declared any more; of what is `taken_back` then, what is done to it.
+
+    How it was before is known to root only, so it is not told.
+    """
     kept = _ids(proposed)
+    found = {one: (RELEASE, LEFT) for one in _ids(now) if one not in kept}
+    found |= {step.id: (step.words.verb, PUT_BACK) for step in taken_back}
     return [
-        PreviewedChange(
-            resource=wording.flat(str(one), MAX_RESOURCE),
-            verb=RELEASE,
-            reason="no ConfigSet declares it then",
-        )
-        for one in _ids(now)
-        if one not in kept
+        PreviewedChange(resource=wording.flat(str(one), MAX_RESOURCE), verb=verb, reason=reason)
+        for one, (verb, reason) in found.items()
     ]
 
 

@@ -172,16 +172,15 @@ def data_of(
     )
 
 
-def _empties(kind: type[msgspec.Struct] | None) -> dict[str, Any]:
+def _empties(kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the fields of a type, by name in lower case, with what they are when left out."""
-    if kind is None:
-        return {}
     found: dict[str, Any] = {}
-    for each in msgspec.structs.fields(kind):
-        default = each.default if each.default_factory is msgspec.NODEFAULT else each.default_factory()
+    empty = kind()
+    for name, written in zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True):
+        default = getattr(empty, name)
         if isinstance(default, (list, dict)):
             default = Items() if isinstance(default, list) else Entries()
-        found[each.encode_name.lower()] = None if default is msgspec.NODEFAULT else default
+        found[written.lower()] = default
     return found
 
 

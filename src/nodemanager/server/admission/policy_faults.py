@@ -62,26 +62,16 @@ def policy_faults(obj: Untyped, old: Untyped | None) -> list[Cause]:
 
 
 def _policy(name: str, spec: Spec) -> Iterator[Cause]:
-    failure = spec.get("failurePolicy")
-    if not failure:
-        yield value_required("spec.failurePolicy")
-    elif failure not in ("Fail", "Ignore"):
-        yield value_unsupported("spec.failurePolicy", failure, ("Fail", "Ignore"))
+    yield from failure_faults(spec)
     kind = spec.get("paramKind")
     if kind is not None:
         yield from _param_kind("spec.paramKind", kind)
-    constraints = spec.get("matchConstraints")
-    if constraints is None:
-        yield value_required("spec.matchConstraints")
-    else:
-        yield from policy_match_faults.faults("spec.matchConstraints", constraints)
-        if not constraints.get("resourceRules"):
-            yield value_required("spec.matchConstraints.resourceRules")
+    yield from constraint_faults(spec)
     variables = spec.get("variables") or []
     env = Environment(has_params=kind is not None, composed=bool(variables))
-    yield from _conditions(spec.get("matchConditions") or [], env)
+    yield from condition_faults(spec.get("matchConditions") or [], env)
     for index, variable in enumerate(variables):
-        yield from _variable(f"spec.variables[{index}]", variable, env)
+        yield from variable_faults(f"spec.variables[{index}]", variable, env)
     validations, annotations = spec.get("validations") or [], spec.get("auditAnnotations") or []
     if not validations and not annotations:
         yield value_required("spec.validations", _EMPTY)
@@ -89,6 +79,26 @@ def _policy(name: str, spec: Spec) -> Iterator[Cause]:
     for index, validation in enumerate(validations):
         yield from _validation(f"spec.validations[{index}]", validation, env)
     yield from _annotations(name, annotations, env)
+
+
+def failure_faults(spec: Spec) -> Iterator[Cause]:
+    """Yield what is wrong with the failurePolicy of a policy."""
+    failure = spec.get("failurePolicy")
+    if not failure:
+        yield value_required("spec.failurePolicy")
+    elif failure not in ("Fail", "Ignore"):
+        yield value_unsupported("spec.failurePolicy", failure, ("Fail", "Ignore"))
+
+
+def constraint_faults(spec: Spec) -> Iterator[Cause]:
+    """Yield what is wrong with the matchConstraints of a policy."""
+    constraints = spec.get("matchConstraints")
+    if constraints is None:
+        yield value_required("spec.matchConstraints")
+        return
+    yield from policy_match_faults.faults("spec.matchConstraints", constraints)
+    if not constraints.get("resourceRules"):
+        yield value_required("spec.matchConstraints.resourceRules")
 
 
 def _param_kind(path: str, kind: Spec) -> Iterator[Cause]:
@@ -119,7 +129,8 @@ def _dns_label(text: str) -> str:
     return "" if re.fullmatch(object_names.LABEL_1035, text) else object_names.LABEL_1035_WORDS
 
 
-def _conditions(conditions: list[Spec], env: Environment) -> Iterator[Cause]:
+def condition_faults(conditions: list[Spec], env: Environment) -> Iterator[Cause]:
+    """Yield what is wrong with the matchConditions of a policy."""
     if len(conditions) > _MAX_CONDITIONS:
         text = f"Too many: {len(conditions)}: must have at most {_MAX_CONDITIONS} items"
         yield Cause(field="spec.matchConditions", reason="FieldValueTooMany", message=text)
@@ -131,7 +142,7 @@ def _conditions(conditions: list[Spec], env: Environment) -> Iterator[Cause]:
             yield value_required(f"{path}.expression")
         else:
             compiled = env.compile(source, ONLY_BOOL, composed=False)
-            yield from _compiled(f"{path}.expression", source, compiled)
+            yield from compile_faults(f"{path}.expression", source, compiled)
         if not name:
             yield value_required(f"{path}.name")
             continue
@@ -142,7 +153,8 @@ def _conditions(conditions: list[Spec], env: Environment) -> Iterator[Cause]:
         names.add(name)
 
 
-def _variable(path: str, variable: Spec, env: Environment) -> Iterator[Cause]:
+def variable_faults(path: str, variable: Spec, env: Environment) -> Iterator[Cause]:
+    """Yield what is wrong with a variable, and make it known to the expressions after it."""
     name, source = str(variable.get("name") or ""), str(variable.get("expression") or "")
     if not name.strip():
         yield value_required(f"{path}.name", "name is not specified")
@@ -153,7 +165,7 @@ def _variable(path: str, variable: Spec, env: Environment) -> Iterator[Cause]:
         return
     compiled = env.compile(source, ANY)
     env.add(name, compiled)
-    yield from _compiled(f"{path}.expression", source, compiled)
+    yield from compile_faults(f"{path}.expression", source, compiled)
 
 
 def _validation(path: str, validation: Spec, env: Environment) -> Iterator[Cause]:
@@ -162,12 +174,12 @@ def _validation(path: str, validation: Spec, env: Environment) -> Iterator[Cause
     if not source.strip():
         yield value_required(f"{path}.expression", "expression is not specified")
     else:
-        yield from _compiled(f"{path}.expression", source, env.compile(source, ONLY_BOOL))
+        yield from compile_faults(f"{path}.expression", source, env.compile(source, ONLY_BOOL))
     if expression and not expression.strip():
         yield value_invalid(f"{path}.messageExpression", expression, "must be non-empty if specified")
     elif expression:
         compiled = env.compile(expression, ONLY_STRING, authorizer=False)
-        yield from _compiled(f"{path}.messageExpression", expression, compiled)
+        yield from compile_faults(f"{path}.messageExpression", expression, compiled)
     if message and not message.strip():
         yield value_invalid(f"{path}.message", message, "must be non-empty if specified")
     elif re.search(r"[\n\r]", message.strip()):
@@ -194,13 +206,14 @@ def _annotations(policy: str, annotations: list[Spec], env: Environment) -> Iter
             yield value_required(f"{path}.valueExpression", why)
         else:
             compiled = env.compile(source.strip(), STRING_OR_NULL)
-            yield from _compiled(f"{path}.valueExpression", source, compiled)
+            yield from compile_faults(f"{path}.valueExpression", source, compiled)
         if key in keys:
             yield value_duplicate(f"{path}.key", key)
         keys.add(key)
 
 
-def _compiled(path: str, source: str, expression: Expression) -> Iterator[Cause]:
+def compile_faults(path: str, source: str, expression: Expression) -> Iterator[Cause]:
+    """Yield why an expression could not be compiled."""
     if expression.error:
         yield value_invalid(path, source, expression.error)
 
@@ -211,17 +224,22 @@ def binding_faults(obj: Untyped, _old: Untyped | None) -> list[Cause]:
 
 
 def _binding(spec: Spec) -> Iterator[Cause]:
-    policy = str(spec.get("policyName") or "")
-    if not policy:
-        yield value_required("spec.policyName")
-    else:
-        for why in metadata.name_faults(policy, "subdomain"):
-            yield value_invalid("spec.policyName", policy, why)
+    yield from bound_policy_faults(spec)
     if spec.get("paramRef") is not None:
         yield from _param_ref("spec.paramRef", spec["paramRef"])
     if spec.get("matchResources") is not None:
         yield from policy_match_faults.faults("spec.matchResources", spec["matchResources"])
     yield from _actions("spec.validationActions", spec.get("validationActions") or [])
+
+
+def bound_policy_faults(spec: Spec) -> Iterator[Cause]:
+    """Yield what is wrong with the name of the policy that a binding binds."""
+    policy = str(spec.get("policyName") or "")
+    if not policy:
+        yield value_required("spec.policyName")
+        return
+    for why in metadata.name_faults(policy, "subdomain"):
+        yield value_invalid("spec.policyName", policy, why)
 
 
 def _param_ref(path: str, ref: Spec) -> Iterator[Cause]:

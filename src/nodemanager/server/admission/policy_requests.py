@@ -6,7 +6,11 @@ from functools import cached_property
 from typing import Any
 
 from nodemanager.kube.admission.constraints import AdmissionTarget, Labels, as_version
+from nodemanager.kube.admission.policies import Inputs
+from nodemanager.kube.cel.lib.authz import AuthorizerValue
 from nodemanager.kube.objects import Untyped
+from nodemanager.kube.rbac.identity import Attributes
+from nodemanager.server.access.authz import Authorizer
 from nodemanager.server.hub import AdmissionRequest, Hub
 from nodemanager.server.kinds.builtin_kinds import NAMESPACES
 from nodemanager.server.kinds.resources import ServedKind
@@ -109,6 +113,18 @@ class PolicyRequest:
             return change.new, change.old
         kind = self._kind_of(matched)
         return _converted(change.new, change.kind, kind), _converted(change.old, change.kind, kind)
+
+    def inputs(
+        self, matched: AdmissionTarget, authorizer: Authorizer, param: Untyped | None = None
+    ) -> Inputs:
+        """Return what the expressions of a policy see."""
+        target = self.target
+        about = Attributes(
+            "", target.group, "*", target.resource, target.subresource, target.namespace, target.name
+        )
+        asked = AuthorizerValue(self.change.user, authorizer.decide, about)
+        new, old = self.objects(matched)
+        return Inputs(self.request(matched), new, old, self.namespace_object, param, asked)
 
     def _kind_of(self, target: AdmissionTarget) -> ServedKind:
         kind = self._hub.catalogue.find(target.group, target.version, target.resource)

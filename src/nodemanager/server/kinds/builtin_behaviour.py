@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from nodemanager.kube.errors import Cause
 from nodemanager.kube.objects import Untyped
-from nodemanager.server.admission import policy_faults
+from nodemanager.server.admission import mutation_faults, policy_faults
 from nodemanager.server.hub import ApiCall, Hub
 from nodemanager.server.kinds import crds, kind_faults, namespaces
 from nodemanager.server.kinds.builtin_kinds import CRDS, NAMESPACES
@@ -179,6 +179,8 @@ _FILL_IN: dict[str, Callable[[Untyped], None]] = {
     "namespaces": _named_label, "nodes": _node, "secrets": _secret, "pods": _pod, "rolebindings": _binding,
     "clusterrolebindings": _binding, "validatingadmissionpolicies": policy_faults.fill_in_policy,
     "validatingadmissionpolicybindings": policy_faults.fill_in_binding,
+    "mutatingadmissionpolicies": policy_faults.fill_in_policy,
+    "mutatingadmissionpolicybindings": policy_faults.fill_in_binding,
 }  # fmt: skip
 _PREPARE: dict[str, Callable[[Untyped, Untyped | None], None]] = {
     "namespaces": _namespace, "pods": _pod_status, "poddisruptionbudgets": _budget,
@@ -188,4 +190,6 @@ _CHECKS: dict[str, Callable[[Untyped, Untyped | None], list[Cause]]] = {
     **kind_faults.CHECKS,
     "validatingadmissionpolicies": policy_faults.policy_faults,
     "validatingadmissionpolicybindings": policy_faults.binding_faults,
+    "mutatingadmissionpolicies": mutation_faults.policy_faults,
+    "mutatingadmissionpolicybindings": mutation_faults.binding_faults,
 }  # fmt: skip

@@ -55,6 +55,14 @@ POLICY_BINDINGS = ServedKind(
     _ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings",
     namespaced=False, categories=("api-extensions",), counted=True, unconditional=False,
 )  # fmt: skip
+MUTATING_POLICIES = ServedKind(
+    _ADMISSION, "v1", "MutatingAdmissionPolicy", "mutatingadmissionpolicies", namespaced=False,
+    categories=("api-extensions",), counted=True, unconditional=False,
+)  # fmt: skip
+MUTATING_BINDINGS = ServedKind(
+    _ADMISSION, "v1", "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings",
+    namespaced=False, categories=("api-extensions",), counted=True, unconditional=False,
+)  # fmt: skip
 BUILTIN: tuple[ServedKind, ...] = (
     NAMESPACES,
     ServedKind("", "v1", "ConfigMap", "configmaps", short_names=("cm",)),
@@ -81,5 +89,7 @@ BUILTIN: tuple[ServedKind, ...] = (
     ),
     POLICIES,
     POLICY_BINDINGS,
+    MUTATING_POLICIES,
+    MUTATING_BINDINGS,
     CRDS,
 )  # fmt: skip

@@ -144,10 +144,13 @@ def _secret(obj: Untyped, now: datetime) -> list[Any]:
     return [_name(obj), obj.get("type", ""), len(obj.get("data") or {}), _created(obj, now)]
 
 
-def _policy(obj: Untyped, now: datetime) -> list[Any]:
-    param = at_path(obj, "spec.paramKind") or {}
-    text = f"{param.get('apiVersion', '')}/{param.get('kind', '')}" if param else "<unset>"
-    return [_name(obj), len(at_path(obj, "spec.validations") or []), text, _created(obj, now)]
+def _policy(counted: str) -> Callable[[Untyped, datetime], list[Any]]:
+    def row(obj: Untyped, now: datetime) -> list[Any]:
+        param = at_path(obj, "spec.paramKind") or {}
+        text = f"{param.get('apiVersion', '')}/{param.get('kind', '')}" if param else "<unset>"
+        return [_name(obj), len(at_path(obj, counted) or []), text, _created(obj, now)]
+
+    return row
 
 
 def _policy_binding(obj: Untyped, now: datetime) -> list[Any]:
@@ -200,7 +203,13 @@ PRINTERS: dict[str, KindPrinter] = {
     "rolebindings": _BINDING,
     "clusterrolebindings": _BINDING,
     "validatingadmissionpolicies": KindPrinter(
-        _headings("Name", "Validations", "ParamKind", "Age"), _policy
+        _headings("Name", "Validations", "ParamKind", "Age"), _policy("spec.validations")
+    ),
+    "mutatingadmissionpolicies": KindPrinter(
+        _headings("Name", "Mutations", "ParamKind", "Age"), _policy("spec.mutations")
+    ),
+    "mutatingadmissionpolicybindings": KindPrinter(
+        _headings("Name", "PolicyName", "ParamRef", "Age"), _policy_binding
     ),
     "validatingadmissionpolicybindings": KindPrinter(
         _headings("Name", "PolicyName", "ParamRef", "Age"), _policy_binding

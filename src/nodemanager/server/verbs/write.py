@@ -16,11 +16,22 @@ from nodemanager.server.verbs.decoding import decode, normalise
 from nodemanager.server.verbs.options import WriteOptions, write_options
 from nodemanager.server.verbs.pending_write import PendingWrite, Step, advance
 from nodemanager.server.verbs.storing import store
-from nodemanager.server.verbs.write_steps import admit, ask_policies, check, default, identify, own, prepare
+from nodemanager.server.verbs.write_steps import (
+    admit,
+    ask_policies,
+    check,
+    default,
+    identify,
+    mutate,
+    own,
+    prepare,
+)
 from nodemanager.store.base import Mismatch, StoreRecord
 
 GENERATE_TRIES: Final = 8
-DECODED: Final[tuple[Step, ...]] = (identify, default, own, prepare, admit, check, ask_policies, store)
+DECODED: Final[tuple[Step, ...]] = (
+    identify, default, own, mutate, prepare, admit, check, ask_policies, store,
+)  # fmt: skip
 """What every write does once it is decoded, and once it is known what it replaces."""
 UNCHECKED: Final = tuple(step for step in DECODED if step is not check)
 """The same for what comes with the program: its tests have checked that."""

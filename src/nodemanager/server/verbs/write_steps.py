@@ -1,10 +1,10 @@
 """The steps between decoding and storing, in the order of kube-apiserver.
 
-    decode -> identify -> default -> own -> prepare -> admit -> check -> ask_policies -> store
+    decode -> identify -> default -> own -> mutate -> prepare -> admit -> check -> ask_policies -> store
 
 `decoding` has the first step and `storing` the last. The order matters: defaults belong to whoever writes, so
-they are there before owners are written down; what the server itself sets belongs to nobody, so it comes
-after that; and policies see only objects that are otherwise good.
+they are there before owners are written down; what the server and mutating policies set belongs to nobody, so
+it comes after that; and validating policies see only objects that are otherwise good.
 
 A built-in object has a normal form at three points, each made once: as sent (`decode`), as checked
 (`prepare`), and as stored (`store`). See `NormalForm`.
@@ -22,12 +22,18 @@ from nodemanager.kube.patching import server_side_apply as ssa
 from nodemanager.server.http import refusals
 from nodemanager.server.hub import AdmissionRequest, ApiCall
 from nodemanager.server.kinds import builtin_behaviour
-from nodemanager.server.kinds.builtin_kinds import CRDS, POLICIES, POLICY_BINDINGS
+from nodemanager.server.kinds.builtin_kinds import (
+    CRDS,
+    MUTATING_BINDINGS,
+    MUTATING_POLICIES,
+    POLICIES,
+    POLICY_BINDINGS,
+)
 from nodemanager.server.verbs import decoding, metadata, selection
 from nodemanager.server.verbs.options import given_options
 from nodemanager.server.verbs.pending_write import PendingWrite
 
-_SELF_CHECKED = (CRDS, POLICIES, POLICY_BINDINGS)
+_SELF_CHECKED = (CRDS, POLICIES, POLICY_BINDINGS, MUTATING_POLICIES, MUTATING_BINDINGS)
 """Kinds whose own checks say what the schema would say, in Kubernetes' words."""
 _METADATA_LAST = ("poddisruptionbudgets", "events")
 """Kinds of which new objects with other faults are not told about faults of metadata."""
@@ -67,6 +73,15 @@ async def own(write: PendingWrite) -> PendingWrite:
     if entries:
         meta["managedFields"] = entries
     return write.with_object({**write.obj, "metadata": meta})
+
+
+async def mutate(write: PendingWrite) -> PendingWrite:
+    """Let mutating policies change the object; nobody owns what they write."""
+    for each in write.hub.mutation:
+        found = each.mutate(_change(write))
+        if found is not None and found is not write.obj:
+            write = write.with_object(found)
+    return write
 
 
 async def prepare(write: PendingWrite) -> PendingWrite:

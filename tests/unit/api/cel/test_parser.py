@@ -94,7 +94,7 @@ def test_errors_have_a_place(text: str, line: int, column: int) -> None:
 
 
 def test_messages_are_refused_by_name() -> None:
-    with pytest.raises(CompileError, match="messages are not served"):
+    with pytest.raises(CompileError, match="such messages are not served"):
         parse("a.b.Message{x: 1}")
 
 

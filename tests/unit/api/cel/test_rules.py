@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from nodemanager.api import crds
-from nodemanager.kube.cel import rules
+from nodemanager.kube.cel import program, rules
 from nodemanager.kube.cel.rules import RuleSet, check_rules
 from nodemanager.kube.cel.schemas import converter, escape
+from nodemanager.kube.cel.scope import EvaluationScope
 from nodemanager.kube.cel.values import CelDuration, MapList, SetList, Timestamp
 from nodemanager.kube.errors import Cause
 
@@ -206,3 +210,56 @@ def _timed(rule_set: RuleSet, value: Any) -> float:
     began = time.process_time()
     rule_set.evaluate(value)
     return time.process_time() - began
+
+
+TEXT: dict[str, Any] = {"type": "string"}
+FILES = spec_schema(
+    {
+        "path": TEXT, "ensure": TEXT, "content": TEXT, "mode": {"x-kubernetes-int-or-string": True},
+        "purge": {"type": "boolean"}, "args": {"type": "array", "items": TEXT},
+    },
+    {"rule": "self.path != '/' || (has(self.ensure) && self.ensure in ['directory', ''])", "message": "root"},
+    {"rule": "!has(self.content) || self.content != '' || has(self.mode)", "message": "empty"},
+    {"rule": "!has(self.purge) || !self.purge || self.path.startsWith('/srv')", "message": "purge"},
+    {"rule": "!has(self.mode) || self.mode == '0644' || self.mode == 420", "message": "mode"},
+    {"rule": "!has(self.args) || self.args.all(one, one != 'x')", "message": "args"},
+    {"rule": "!has(self.ensure) || self.ensure.size() < 12", "message": "long"},
+)  # fmt: skip
+TEXTS = st.sampled_from(["", "/", "/srv", "file", "directory", "0644", "x" * 70, "long enough to refuse"])
+VALUES = st.fixed_dictionaries(
+    {"path": TEXTS},
+    optional={
+        "ensure": TEXTS, "content": TEXTS, "mode": TEXTS | st.sampled_from([420, 1, True]),
+        "purge": st.booleans(), "args": st.lists(st.sampled_from(["x", "y"]), max_size=2),
+    },
+)  # fmt: skip
+
+
+@hypothesis.given(st.lists(VALUES, max_size=12))
+def test_what_was_found_out_about_others_is_true_of_those_that_a_rule_cannot_tell_from_them(
+    values: list[dict[str, Any]],
+) -> None:
+    shared = RuleSet(FILES)
+    for value in values:
+        assert shared.evaluate({"spec": value}) == RuleSet(FILES).evaluate({"spec": value})
+
+
+def test_a_rule_is_asked_about_kinds_of_values_and_not_about_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: Counter[str] = Counter()
+    run = program.Program.run
+
+    def counted(self: program.Program, scope: EvaluationScope) -> Any:
+        ran[self.source] += 1
+        return run(self, scope)
+
+    monkeypatch.setattr(program.Program, "run", counted)
+    shared, many = RuleSet(FILES), 2 * rules.MAX_HELD
+    for number in range(many):
+        assert not shared.evaluate({"spec": {"path": f"/srv/{number}", "content": f"{number}" * 40}})
+    prefix = next(source for source in ran if "startsWith" in source)
+    assert ran.pop(prefix) == many  # it could tell all of these apart
+    assert set(ran.values()) == {1}
+    held = shared._root.properties["spec"].rules
+    assert max(len(one.held) for one in held) == rules.MAX_HELD
+    monkeypatch.setattr(rules, "BUDGET", 10)
+    assert shared.evaluate({"spec": {"path": "/srv/1", "content": "1"}}), "what is known costs the same"

@@ -157,7 +157,7 @@ async def test_an_image_is_not_started(host: Host) -> None:
 def test_scripts_are_valid(name: str, service: InstalledService) -> None:
     script = systems.systems_of(service)[name].unit(PROGRAM)
     checked = subprocess.run(
-        ["sh", "-n"], input=script, text=True, timeout=10, check=False, capture_output=True
+        ["sh", "-n"], input=script, text=True, timeout=60, check=False, capture_output=True
     )
     assert (checked.returncode, checked.stderr) == (0, "")
 
@@ -253,7 +253,7 @@ async def test_the_administrators_variables_stay(host: Host) -> None:
 def test_a_shell_reads_back_what_was_set(value: str) -> None:
     text = systems.with_variables("", {"NODEMANAGER_X": value})
     script = f'set -a\n{text}set +a\nprintf %s "$NODEMANAGER_X"\n'
-    read = subprocess.run(["sh", "-u"], input=script, text=True, timeout=10, check=True, capture_output=True)
+    read = subprocess.run(["sh", "-u"], input=script, text=True, timeout=60, check=True, capture_output=True)
     assert read.stdout == value
 
 

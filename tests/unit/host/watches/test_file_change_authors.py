@@ -45,7 +45,7 @@ class Somebody:
 def touch(path: Path) -> int:
     """Have a program touch a file, and return its number once it has ended."""
     with subprocess.Popen(["touch", path]) as process:
-        assert process.wait(30) == 0
+        assert process.wait(90) == 0
     return process.pid
 
 

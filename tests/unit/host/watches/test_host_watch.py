@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.watches import host_watch, inotify
+from nodemanager.host.watches import host_watch
 from nodemanager.host.watches.kind_watch import WatchedTools
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Desired
@@ -43,7 +43,6 @@ def descriptors() -> set[str]:
 
 
 async def test_where_there_is_no_inotify_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inotify, "_functions", inotify._functions.__wrapped__)
     with watching(str(tmp_path)) as watch:
         with monkeypatch.context() as elsewhere:
             elsewhere.setattr(sys, "platform", "freebsd14")
@@ -53,6 +52,15 @@ async def test_where_there_is_no_inotify_it_says_so(tmp_path: Path, monkeypatch:
         await watch.follow(FILES)
         assert list(watch.shortfalls) == []
         assert (await watch.touched()).resources == {FILES.files[0].id}
+
+
+async def test_a_pass_that_ends_later_than_the_watch_opens_nothing_again(tmp_path: Path) -> None:
+    before = descriptors()
+    with watching(str(tmp_path)) as watch:
+        await watch.follow(FILES)
+        watch.close()
+        await watch.follow(FILES)
+        assert descriptors() == before
 
 
 async def test_without_an_instance_it_says_what_to_raise(tmp_path: Path) -> None:

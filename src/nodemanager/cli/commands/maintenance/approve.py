@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-import sys
-from typing import Any, Final
-
 import click
 
-from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS, MaintenanceApproval
+from nodemanager.cli import approvals
 from nodemanager.cli.commands.maintenance import planned
 from nodemanager.cli.maintenance import identity, objects
 from nodemanager.cli.maintenance.judged import Judged
 from nodemanager.cli.settings import connect
 from nodemanager.cli.views import output
 from nodemanager.cli.views.maintenance import plan_table
-from nodemanager.client.verbs import Client
-from nodemanager.kube import errors
-
-SHORTEST: Final = 12
-"""Least characters of a hash that pin a plan."""
-NAME_MAX: Final = 230
 
 
 @click.command(
@@ -36,8 +25,13 @@ The hash is in: nodemanager maintenance plan monday -o json
 )
 @objects.NAME
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@click.option("--hash", "pinned", default="", metavar="HASH",
-              help=f"Only this plan: its hash, or {SHORTEST} characters of its beginning.")  # fmt: skip
+@click.option(
+    "--hash",
+    "pinned",
+    default="",
+    metavar="HASH",
+    help=f"Only this plan: its hash, or {approvals.SHORTEST} characters of its beginning.",
+)
 @click.option("--comment", default="", metavar="TEXT", help="Anything that others should know.")
 @connect.options(namespaced=True)
 def approve(name: str, yes: bool, pinned: str, comment: str, settings: connect.Settings) -> None:
@@ -46,14 +40,7 @@ def approve(name: str, yes: bool, pinned: str, comment: str, settings: connect.S
     The approval is of this plan: a change of steps, hosts, order, ceilings or window needs another one. What
     operations of type realtime enforce is a plan of its own, and stays approved until it is changed.
     """
-    if pinned and not re.fullmatch(rf"[0-9a-f]{{{SHORTEST},64}}", pinned):
-        raise click.BadParameter(
-            f"{pinned!r} is not {SHORTEST} to 64 hexadecimal digits", param_hint="'--hash'"
-        )
-    if not yes and not sys.stdin.isatty():
-        raise click.UsageError(
-            "nobody can be asked: this is no terminal; add --yes, and --hash for the plan that you looked at"
-        )
+    approvals.check(pinned, yes=yes)
     objects.run(_approve(settings, name, pinned, comment, yes=yes))
 
 
@@ -73,7 +60,9 @@ async def _approve(settings: connect.Settings, name: str, pinned: str, comment: 
         if not yes and not click.confirm(f"\nApprove this plan as {output.one_line(user)}?"):
             raise click.ClickException(f"{name} was not approved: you said no")
         for found in missing:
-            said = await _create(client, settings.namespace, _body(name, found, user, comment))
+            said = await approvals.create(
+                client, settings.namespace, approvals.body("maintenance", name, found, user, comment)
+            )
             click.echo(output.one_line(said))
 
 
@@ -109,31 +98,9 @@ def _plans(judged: Judged, pinned: str) -> dict[str, tuple[str, ...]]:
         )
     chosen = {one: approvers for one, approvers in found.items() if one.startswith(pinned)}
     if not chosen:
-        there = ", ".join(f"{one[:SHORTEST]}..." for one in found)
+        there = ", ".join(f"{one[: approvals.SHORTEST]}..." for one in found)
         raise click.ClickException(
-            f"{what}its plan is {there}, not {pinned[:SHORTEST]}...: something has changed "
+            f"{what}its plan is {there}, not {pinned[: approvals.SHORTEST]}...: something has changed "
             f"since; look at it: nodemanager maintenance plan {name}"
         )
     return chosen
-
-
-def _body(name: str, plan_hash: str, user: str, comment: str) -> dict[str, Any]:
-    """Return the approval; its name follows from plan and user, so that nobody approves twice by accident."""
-    whose = hashlib.sha256(user.encode()).hexdigest()[:6]
-    spec = {"maintenance": name, "planHash": plan_hash, "approver": user}
-    if comment:
-        spec["comment"] = output.one_line(comment)
-    short = name[: NAME_MAX - 20].rstrip("-.")
-    return {"metadata": {"name": f"{short}-{plan_hash[:SHORTEST]}-{whose}"}, "spec": spec}
-
-
-async def _create(client: Client, namespace: str, body: dict[str, Any]) -> str:
-    name, spec = body["metadata"]["name"], body["spec"]
-    try:
-        await client.create(MAINTENANCE_APPROVALS, body, namespace)
-    except errors.AlreadyExists:
-        there: MaintenanceApproval = await client.get(MAINTENANCE_APPROVALS, name, namespace)
-        if there.spec.plan_hash != spec["planHash"] or there.spec.approver != spec["approver"]:
-            raise
-        return f"{spec['maintenance']} was approved by you before: maintenanceapproval/{name}"
-    return f"{spec['maintenance']} is approved by {spec['approver']}: maintenanceapproval/{name}"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import click
 
 from nodemanager.cli.commands.maintenance import abort, approve, history, listing, pause, planned
+from nodemanager.cli.settings.command_group import CommandGroup
 
 
 @click.group(
+    cls=CommandGroup,
     epilog="""\b
 Examples:
   nodemanager maintenance list               how far all of them are

@@ -9,7 +9,14 @@ import click
 
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.cli import completing
-from nodemanager.cli.maintenance import draining, judging, objects, reading, reasons_of_host
+from nodemanager.cli.maintenance import (
+    draining,
+    judging,
+    objects,
+    reading,
+    reasons_of_drift,
+    reasons_of_host,
+)
 from nodemanager.cli.settings import connect
 from nodemanager.cli.views import forms, output
 from nodemanager.cli.views.maintenance import wait_view
@@ -33,7 +40,7 @@ def command(node: str, settings: connect.Settings, form: str) -> None:
     """Tell why NODE waits, or what happens to it: reason code, object, since when, next check, what to do.
 
     It decides as the operator does, from what you may read; of every maintenance that means the host, and of
-    what else keeps it: a hold, silence, an upgrade of its own, a cordon.
+    what else keeps it: a hold, silence, an upgrade of its own, a cordon; and of drifts that are not put back.
     """
     objects.run(_why(settings, node, form))
 
@@ -50,6 +57,8 @@ async def _why(settings: connect.Settings, node: str, form: str) -> None:
             )
         judged = [judging.judge(one, around) for one in found]
         reasons = reasons_of_host.of_host(host, around.found, judged)
+        sets = await reading.config_sets(client, settings.namespace) if reasons_of_drift.asks(host) else []
+        reasons += reasons_of_drift.of_host(host, around, found, sets)
         if any(one.code == Reason.DRAINING for one in reasons):
             left = await draining.left_on(client, node)
             reasons = [one._replace(message=left) if one.code == Reason.DRAINING else one for one in reasons]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
 
+from nodemanager.api.common import choosing
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.configsetrevision import RESTART
-from nodemanager.api.common.rollout import PAUSED, is_staged
+from nodemanager.api.common.rollout import PAUSED
+from nodemanager.api.common.rolloutpolicy import DEFAULT
 from nodemanager.cli import rollout_objects
+from nodemanager.cli.maintenance import identity
 from nodemanager.cli.settings import connect
 from nodemanager.cli.views import output
 from nodemanager.client.patches import JsonPatch, MergePatch
@@ -42,6 +45,8 @@ Examples:
 def undo(name: str, number: int | None, settings: connect.Settings) -> None:
     """Have a ConfigSet say again what a revision said: a change like any other, with its stages.
 
+    Without --to-revision, so do all sets that changed together with it (rollout.group).
+
     Where GitOps keeps the set, revert it there: what is written here would be put back.
     """
     asyncio.run(_undo(name, number, settings))
@@ -49,16 +54,32 @@ def undo(name: str, number: int | None, settings: connect.Settings) -> None:
 
 async def _undo(name: str, number: int | None, settings: connect.Settings) -> None:
     async with connect.connect(settings) as client:
-        for left in reversed(range(ATTEMPTS)):
-            try:
-                said = await _undone(client, name, number, settings)
-                break
-            except (errors.Conflict, errors.Invalid) as error:
-                if not left:
-                    raise click.ClickException(
-                        f"cannot undo {name}: {error}; if others change it at the same time, try again"
-                    ) from error
-    click.echo(output.one_line(said))
+        for one in await _changed_together(client, name, settings) if number is None else [name]:
+            click.echo(output.one_line(await _undo_one(client, one, number, settings)))
+
+
+async def _changed_together(client: Client, name: str, settings: connect.Settings) -> list[str]:
+    """Return the sets that the last change of a set was about: it, and those that move with it."""
+    found = await rollout_objects.get(client, settings, name, "undo")
+    status = found.status.rollout
+    if status is None or status.group is None or not choosing.is_decided(found):
+        return [name]
+    there = {one.metadata.name for one in await rollout_objects.together(client, settings, found)}
+    changed = [one.name for one in status.group.members if one.name in there]
+    return [name, *changed] if status.group.digest_of(name) else [name]
+
+
+async def _undo_one(client: Client, name: str, number: int | None, settings: connect.Settings) -> str:
+    left = ATTEMPTS
+    while True:
+        left -= 1
+        try:
+            return await _undone(client, name, number, settings)
+        except (errors.Conflict, errors.Invalid) as error:
+            if left <= 0:
+                raise click.ClickException(
+                    f"cannot undo {name}: {error}; if others change it at the same time, try again"
+                ) from error
 
 
 async def _undone(client: Client, name: str, number: int | None, settings: connect.Settings) -> str:
@@ -74,6 +95,11 @@ async def _undone(client: Client, name: str, number: int | None, settings: conne
         return f"{name} says already what revision {target.spec.revision} said"
     raw = await client.get(CONFIG_SETS.untyped(), name, settings.namespace)
     kept = {key: value for key, value in (raw.get("spec") or {}).items() if key in _KEPT}
+    approval = (kept.get("rollout") or {}).get("approval") or {}
+    if approval.get("differentUser"):  # the policy takes it only from who says so, as any change
+        instead = "Undo it with kubectl, with your user name as spec.rollout.approval.requester"
+        user = await identity.whoami(client, f"undo {name}", instead)
+        kept["rollout"] = {**kept["rollout"], "approval": {**approval, "requester": user}}
     version = found.config_set.metadata.resource_version
     body = JsonPatch(
         [
@@ -135,22 +161,39 @@ def restart(name: str, settings: connect.Settings) -> None:
 async def _change(name: str, settings: connect.Settings, doing: str, change: Change) -> None:
     async with connect.connect(settings) as client:
         found = await rollout_objects.get(client, settings, name, doing)
-        if not is_staged(found.spec.rollout):
+        if not choosing.in_stages(found):
             raise click.ClickException(
                 f"cannot {doing} {name}: its changes reach all hosts at once; set spec.rollout.strategy to"
                 " Staged"
             )
+        if change is not _restarted and found.spec.rollout is None:
+            raise click.ClickException(
+                f"cannot {doing} {name}: it is rolled out by the default of its namespace; set spec.paused of"
+                f" RolloutPolicy {DEFAULT}, for all sets that follow it, or give the set a spec.rollout"
+            )
+        others = await rollout_objects.together(client, settings, found)
         body, said = change(found)
         if body:
             await client.patch(CONFIG_SETS, name, settings.namespace, MergePatch(body))
-    click.echo(output.one_line(said))
+        if change is _resumed and await _resume_others(client, settings, others):
+            said = f"{name} goes on"
+    click.echo(output.one_line(f"{said}{rollout_objects.with_group(found, others)}"))
+
+
+async def _resume_others(client: Client, settings: connect.Settings, others: Sequence[ConfigSet]) -> bool:
+    """Have the other sets of a group go on: one that is paused keeps all of them. Tell whether one was."""
+    paused = [one for one in others if one.spec.rollout is not None and one.spec.rollout.paused]
+    for one in paused:
+        body, _ = _resumed(one)
+        await client.patch(CONFIG_SETS, one.metadata.name, settings.namespace, MergePatch(body))
+    return bool(paused)
 
 
 def _paused(found: ConfigSet) -> tuple[dict[str, Any], str]:
     name = found.metadata.name
     if found.spec.rollout is not None and found.spec.rollout.paused:
         return {}, f"{name} is paused already"
-    said = f"{name} is paused. To go on: nodemanager rollout resume {name}"
+    said = f"{name} is paused; to go on: nodemanager rollout resume {name}"
     return {"spec": {"rollout": {"paused": True}}}, said
 
 

@@ -63,12 +63,13 @@ def _plain(found: KnownSet, one: ConfigSetRevision) -> dict[str, Any]:
     return {
         "revision": spec.revision, "name": one.metadata.name, "digest": spec.digest,
         "state": _state(found, one), "created": one.metadata.creation_timestamp,
-        "changedBy": by.manager if by else "", "changedAt": by.time if by else None, "change": spec.change,
+        "changedBy": (by.name or by.manager) if by else "", "changedByKnown": by.known if by else "",
+        "changedAt": by.time if by else None, "change": spec.change,
     }  # fmt: skip
 
 
 def _row(found: KnownSet, one: ConfigSetRevision, now: datetime) -> list[str]:
-    by = one.spec.changed_by.manager if one.spec.changed_by else ""
+    by = str(one.spec.changed_by) if one.spec.changed_by else ""
     age = output.age(one.metadata.creation_timestamp, now)
     return [str(one.spec.revision), age, by or "<unknown>", _state(found, one), one.spec.change or "<none>"]
 
@@ -106,6 +107,11 @@ async def _diff(name: str, number: int | None, old: int | None, settings: connec
         )
     new = found.numbered(number, "compare revisions of") if number is not None else newest
     base = found.numbered(old, "compare revisions of") if old is not None else found.before(new.spec.revision)
+    show_diff(name, base, new)
+
+
+def show_diff(name: str, base: ConfigSetRevision | None, new: ConfigSetRevision) -> None:
+    """Show what a revision says otherwise than another one."""
     for line in difflib.unified_diff(
         _lines(base), _lines(new), _title(name, base), _title(name, new), lineterm=""
     ):

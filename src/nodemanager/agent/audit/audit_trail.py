@@ -1,0 +1,231 @@
+"""Takes what the agent does to the chain of the host, a second's worth at a time.
+
+    passes, repairs, drifts -> within a second, and before the status that tells of them -> on disk
+    tasks, upgrades         -> at once, and before a reboot                              -> on disk
+
+Memory cards wear out, so nothing else is synced by itself. A disk that is full, slow or cannot be written
+stops nobody; the log and the condition Recorded say so, and also when the chain is not the one that the
+status told of before: somebody removed it, or restored an old one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from nodemanager.agent.audit.trail_writer import RETRY, TrailWriter
+from nodemanager.agent.passes.host_state import DriftRecorder
+from nodemanager.agent.report import status
+from nodemanager.api.common import node_conditions
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.managednode import DriftRecord, ManagedNodeStatus
+from nodemanager.host.results import Outcome, Result
+from nodemanager.host.state.journal import STATE
+from nodemanager.kube import conditions
+from nodemanager.kube.conditions import Condition
+
+if TYPE_CHECKING:  # loaded with the first record: most hosts have nothing to record for days
+    from nodemanager.agent.tasks.ledger import Entry
+    from nodemanager.api.common.audit_chain import AuditChain
+    from nodemanager.plan.tasks.record import TaskRecord
+
+log = logging.getLogger(__name__)
+INTERVAL: Final = 1.0
+"""Seconds between two writes, at least, but for what is written at once."""
+LOOK: Final = 10.0
+"""Seconds after which we look whether others have added to the chain."""
+HOUR: Final = 3600.0
+MAX_DRIFTING: Final = 4096
+"""Resources whose drifts are summed up; of more, each drift is a record."""
+MAX_TASKS: Final = 64
+"""Tasks under way whose last record is kept; of more, the oldest is forgotten."""
+_UPGRADES: Final = ("UpgradeStarted", "Upgraded", "UpgradeFailed")
+
+
+@dataclass(slots=True)
+class _Sum:
+    """Drifts of one resource since its last record."""
+
+    since: float
+    last: DriftRecord | None = None
+    count: int = 0
+
+
+class AuditTrail:
+    """Records what the agent does; a part that writes in the background."""
+
+    name = "audit trail"
+
+    def __init__(
+        self, root: str = "/", folder: str = STATE, host: str = "", *, every_drift: bool = False,
+        clock: Callable[[], float] = time.monotonic, ask: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        self._ask = ask
+        """Asks for the status to be written."""
+        self._host = host
+        self._every_drift = every_drift
+        self._clock = clock
+        self._writer = TrailWriter(root, folder, host, clock)
+        self._replaced = ""
+        self._drifts: dict[str, _Sum] = {}
+        self._tasks: dict[str, TaskRecord] = {}
+
+    # What happens
+
+    def changed(self, sets: Sequence[ConfigSet], results: Sequence[Result]) -> None:
+        """Record what a pass or a repair changed; nothing of what only held."""
+        if any(one.outcome is Outcome.CHANGED and not one.drifted for one in results):
+            from nodemanager.agent.audit import trail_records
+
+            self._writer.add(trail_records.of_results(sets, results))
+
+    def drifted(self, one: DriftRecord) -> None:
+        """Record a drift: the first of a resource at once, those of the next hour as one, unless asked."""
+        from nodemanager.agent.audit import trail_records
+
+        known, now = self._drifts.get(one.resource), self._clock()
+        if known is not None and now - known.since < HOUR and not self._every_drift:
+            known.last, known.count = one, known.count + 1
+            return
+        self._sum_up(now)
+        if len(self._drifts) < MAX_DRIFTING and not self._every_drift:
+            self._drifts[one.resource] = _Sum(now)
+        self._writer.add([trail_records.of_drift(one)])
+
+    def task(self, entry: Entry) -> None:
+        """Record what became of a task, at once; `settle` tells when it is on disk."""
+        from nodemanager.agent.audit import trail_records
+
+        now = entry.record
+        found = trail_records.of_task(entry.name, entry.spec.steps, self._tasks.get(now.uid), now)
+        self._tasks[now.uid] = now
+        if now.phase.is_end:
+            del self._tasks[now.uid]
+        while len(self._tasks) > MAX_TASKS:  # some end without a word, as those that are withdrawn
+            del self._tasks[next(iter(self._tasks))]
+        if found:
+            self._writer.add(found)
+            self._writer.hurry()
+
+    def knows(self, entries: Sequence[Entry]) -> None:
+        """Learn how far tasks were when this process began: that was recorded by the one before."""
+        self._tasks = {one.record.uid: one.record for one in entries if not one.record.phase.is_end}
+
+    def upgraded(self, reason: str) -> None:
+        """Record that an upgrade began or ended; other reasons are about none."""
+        if reason in _UPGRADES:
+            from nodemanager.agent.audit import trail_records
+
+            self._writer.add([trail_records.of_upgrade(reason, self._host)])
+            self._writer.hurry()
+
+    def _sum_up(self, now: float, *, all_of_it: bool = False) -> None:
+        """Make records of drifts whose hour is over."""
+        over = [name for name, one in self._drifts.items() if all_of_it or now - one.since >= HOUR]
+        for name in over:
+            one = self._drifts.pop(name)
+            if one.last is not None:
+                from nodemanager.agent.audit import trail_records
+
+                self._writer.add([trail_records.of_drift(one.last, one.count)])
+
+    # Keeping it
+
+    async def run(self) -> None:
+        """Write down what is new, not too often, until cancelled; then write what is left."""
+        writer = self._writer
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(LOOK):
+                        await writer.news.wait()
+                except TimeoutError:
+                    self._sum_up(self._clock())
+                    if await writer.grew():  # by hand: the status has yet to tell of it
+                        self._ask()
+                    continue
+                await asyncio.sleep(RETRY if writer.problem else INTERVAL)
+                self._sum_up(self._clock())
+                if writer.news.is_set():
+                    await writer.write()
+        finally:
+            self._sum_up(self._clock(), all_of_it=True)
+            await writer.finish()
+
+    async def settle(self) -> None:
+        """Have everything on disk that happened so far, if the disk takes it; waits for a moment at most."""
+        await self._writer.settle()
+
+    def close(self) -> None:
+        """Give back what is held open."""
+        self._writer.close()
+
+    # What is said
+
+    def contribute(self, found: ManagedNodeStatus, now: datetime, generation: int) -> ManagedNodeStatus:
+        """Return the status with how far the chain is, as last synced, and whether it can be written."""
+        if self._writer.looked:
+            anchor, told = self._writer.anchor, self._writer.told
+            self._compare(found.audit_chain, anchor)
+            found = msgspec.structs.replace(found, audit_chain=anchor, audit_records=told)
+        known = conditions.get(found.conditions, node_conditions.RECORDED) is not None
+        problem = self._writer.problem or self._replaced
+        if not problem and not known:
+            return found
+        said = Condition(
+            type=node_conditions.RECORDED, status=conditions.TRUE, reason=node_conditions.WRITTEN
+        )
+        if problem:
+            why = node_conditions.CANNOT_RECORD if self._writer.problem else node_conditions.CHAIN_REPLACED
+            said = Condition(
+                type=node_conditions.RECORDED, status=conditions.FALSE, message=problem, reason=why
+            )
+        return status.of_condition(found, said, now, generation)
+
+    def _compare(self, told: AuditChain | None, mine: AuditChain | None) -> None:
+        """Say once that the chain is not what was told of: two machines of one name would do so for ever."""
+        if self._replaced or told is None or not (why := _difference(told, mine)):
+            return
+        from nodemanager.agent.audit import trail_records
+
+        self._replaced = f"{why}: it was removed, or an older state of the host was restored"
+        log.warning("%s", self._replaced)
+        self._writer.add([trail_records.of_replaced(self._replaced)])
+
+
+def _difference(told: AuditChain, mine: AuditChain | None) -> str:
+    """Return why a chain cannot be the one that was told of; empty = it may be."""
+    if mine is None:
+        return f"the chain of this host is gone, of which {told.size} records were told"
+    if mine.id != told.id:
+        return f"the chain of this host is another one than that of which {told.size} records were told"
+    if mine.size < told.size:
+        return f"the chain of this host has {mine.size} records, although {told.size} were told of"
+    if mine.size == told.size and mine.head != told.head:
+        return f"record {told.size - 1} of the chain of this host is not the one that was told of"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDrifts:
+    """Gives every drift its number, and records it."""
+
+    drifts: DriftRecorder
+    trail: AuditTrail
+
+    def add(self, record: DriftRecord) -> DriftRecord:
+        """Take a drift and return it with its number; does not wait for anything."""
+        numbered = self.drifts.add(record)
+        self.trail.drifted(numbered)
+        return numbered
+
+    async def settle(self) -> bool:
+        """Have on disk what was added until now; tell whether it is."""
+        return await self.drifts.settle()

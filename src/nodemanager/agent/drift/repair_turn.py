@@ -1,0 +1,71 @@
+"""The turn that the operator gives this host: one pass that puts back what it otherwise leaves alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.fleet.repairs import turns
+from nodemanager.fleet.repairs.turns import Turn
+
+log = logging.getLogger("nodemanager.agent")
+
+
+class RepairTurn:
+    """Knows whether it is the turn of this host. It needs no API for that, only to have heard of it."""
+
+    def __init__(
+        self,
+        pass_now: Callable[[], None] = lambda: None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._pass_now = pass_now
+        self._now = now
+        self._turn: Turn | None = None
+        self._begun: Turn | None = None
+        """The turn that passes began with, as long as it is not over."""
+        self._lasts = False
+        """What it set off goes on after the pass."""
+        self._used = ""
+
+    @property
+    def used(self) -> str:
+        """The last turn that is over, of those that this process had; the status says so."""
+        return self._used
+
+    def heard(self, node: ManagedNode | None) -> None:
+        """Take note of what our ManagedNode says; a turn that is taken away is none any more."""
+        found = turns.turn_of(node) if node is not None else None
+        found = found if found is None or found.run != self._used else None
+        if found is not None and found != self._turn:
+            self._pass_now()
+        self._turn = found
+
+    def begin(self) -> Turn | None:
+        """Return the turn that a pass begins with; None = it is not ours, or we come too late for it."""
+        turn = self._turn
+        if turn is not None and self._now() >= turn.until:
+            if not (self._lasts and turn == self._begun):
+                log.warning("the turn for ConfigSet %s ran out before it could be used", turn.config_set)
+                self.over(turn)
+            return None
+        self._begun = turn
+        return turn
+
+    def passed(self, busy: Collection[str]) -> None:
+        """Take note that a pass has ended, and of which ConfigSets something goes on that it did not await.
+
+        A turn lasts until that has ended, too: the next host must not begin before.
+        """
+        self._lasts = self._begun is not None and self._begun.config_set in busy
+        if not self._lasts:
+            self.over(self._begun)
+
+    def over(self, turn: Turn | None) -> None:
+        """Take note that a turn is over: nothing more is done for its sake."""
+        if turn is not None:
+            self._used, self._begun, self._lasts = turn.run, None, False
+            if self._turn == turn:
+                self._turn = None

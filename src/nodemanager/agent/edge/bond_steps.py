@@ -1,0 +1,123 @@
+"""Steps that change the mode of a bond: staged, armed, flipped, committed, or put back.
+
+What a step does is a state that can be looked at, so a try that nobody saw the end of is done again. If
+nobody is left to do that, the dead-man puts the bond back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Exclusive, Performer
+from nodemanager.api.maintenance.edge_steps import (
+    BondArmAction,
+    BondCommitAction,
+    BondFlipAction,
+    BondRevertAction,
+    BondStageAction,
+)
+from nodemanager.host.edge.bond_changes import BondChanges, Evidence
+from nodemanager.kube.go import durations
+
+DEADLINE: Final = 300.0
+_BEGUN: Final = b"1"
+"""There is something to take back; what that is, the record of the bond says."""
+
+
+@dataclass(frozen=True, slots=True)
+class BondSteps(Performer):
+    """What all steps with a bond have in common."""
+
+    UNBROKEN: ClassVar[bool] = True
+
+    changes: BondChanges
+    exclusive: Exclusive
+    done: Callable[[], None]
+    """Told that the host looks different now."""
+
+    async def prepare(self, action: Any) -> bytes:
+        """Return that there will be something to take back."""
+        del action
+        return _BEGUN
+
+    async def perform(self, action: Any, attempt: Attempt) -> AttemptResult:
+        """Do it, and look whether it is so."""
+        async with self.exclusive():
+            evidence = await self._told(self.do(action, attempt))
+        return AttemptResult(succeeded=True, changed=True, evidence=evidence)
+
+    async def take_back(self, action: Any, attempt: Attempt) -> AttemptResult:
+        """Put files and mode back as they were when the change was staged."""
+        del attempt
+        async with self.exclusive():
+            evidence = await self._told(self.changes.revert(action.bond))
+        return AttemptResult(succeeded=True, evidence=evidence)
+
+    async def _told(self, doing: Awaitable[Evidence]) -> Evidence:
+        try:
+            return await doing
+        finally:
+            self.done()
+
+    async def do(self, action: Any, attempt: Attempt) -> Evidence:
+        """Do what the step is for; raises HostError or RunError where it cannot."""
+        raise NotImplementedError
+
+
+class BondStages(BondSteps):
+    """Prepares a change."""
+
+    async def do(self, action: BondStageAction, attempt: Attempt) -> Evidence:
+        """Write the new files beside the old ones."""
+        del attempt
+        return await self.changes.stage(action.bond, action.mode, action.from_mode, action.primary)
+
+    async def take_back(self, action: BondStageAction, attempt: Attempt) -> AttemptResult:
+        """Forget what was prepared."""
+        del attempt
+        async with self.exclusive():
+            self.changes.forget(action.bond)
+        self.done()
+        return AttemptResult(succeeded=True)
+
+
+class BondArms(BondSteps):
+    """Starts the dead-man."""
+
+    async def do(self, action: BondArmAction, attempt: Attempt) -> Evidence:
+        """Start it, once for each try."""
+        seconds = durations.parse(action.deadline) if action.deadline else DEADLINE
+        return await self.changes.arm(action.bond, action.mode, int(seconds), attempt.key)
+
+
+class BondFlips(BondSteps):
+    """Gives a bond its mode."""
+
+    async def do(self, action: BondFlipAction, attempt: Attempt) -> Evidence:
+        """Do it now; nobody breaks it off."""
+        return await self.changes.flip(action.bond, action.mode, attempt.timeout)
+
+
+class BondCommits(BondSteps):
+    """Keeps a change."""
+
+    async def do(self, action: BondCommitAction, attempt: Attempt) -> Evidence:
+        """Take the change from the dead-man, and put its files in place."""
+        del attempt
+        return await self.changes.commit(action.bond, action.mode)
+
+
+class BondReverts(BondSteps):
+    """Puts a bond back."""
+
+    async def prepare(self, action: BondRevertAction) -> bytes:
+        """Return that nothing can be taken back."""
+        del action
+        return b""
+
+    async def do(self, action: BondRevertAction, attempt: Attempt) -> Evidence:
+        """Put back files and mode."""
+        del attempt
+        return await self.changes.revert(action.bond)

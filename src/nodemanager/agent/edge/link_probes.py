@@ -1,0 +1,71 @@
+"""Steps that prove what links carry: each card by itself, and all of them together. They change nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Performer
+from nodemanager.api.maintenance import edge_steps
+from nodemanager.api.maintenance.edge_steps import LinkProbeAction
+from nodemanager.host.base import Runner
+from nodemanager.host.edge import loss_probe, path_probe
+from nodemanager.host.edge.bond_changes import Evidence
+from nodemanager.host.edge.loss_probe import Loss
+from nodemanager.host.edge.path_probe import OpenSocket, PathProbe
+
+FRAMES: Final = 10
+PINGS: Final = 50
+POLL: Final = 1.0
+LEAST: Final = 5.0
+"""Seconds that pings have, though the time of their step is nearly up."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkProbes(Performer):
+    """Probes links for tasks."""
+
+    DROPPED: ClassVar[bool] = True
+
+    root: str
+    host: str
+    """What frames of this host are told from those of the peer by."""
+    run: Runner
+    open_socket: OpenSocket = path_probe.packet_socket
+
+    async def perform(self, action: LinkProbeAction, attempt: Attempt) -> AttemptResult:
+        """Probe until it holds, or the time is up; the paths first, which have to be there for all else."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + attempt.timeout
+        evidence: Evidence = {}
+        if action.paths is not None:
+            bad = await self._paths(action.paths, attempt.timeout, evidence)
+            if bad:
+                said = f"not within {attempt.timeout:g} s: no frames in both directions on {', '.join(bad)}"
+                return AttemptResult(succeeded=False, message=said, evidence=evidence)
+        if action.loss is not None:
+            lost = await self._loss(action.loss, until)
+            evidence["loss"] = lost.words()
+            if not lost.received == lost.sent > 0:
+                said = f"not within {attempt.timeout:g} s: {lost.words()} to {action.loss.address} came back"
+                return AttemptResult(succeeded=False, message=said, evidence=evidence)
+        return AttemptResult(succeeded=True, evidence=evidence)
+
+    async def _paths(self, action: edge_steps.PathProbe, seconds: float, evidence: Evidence) -> list[str]:
+        """Return the cards that are not proven."""
+        frames = action.frames or FRAMES
+        probe = PathProbe(self.root, action.session, self.host, frames, self.open_socket)
+        proofs = await probe.run(action.bond, seconds)
+        evidence.update({card: proof.words() for card, proof in proofs.items()})
+        return [card for card, proof in proofs.items() if not proof.proven(frames)]
+
+    async def _loss(self, action: edge_steps.LossProbe, until: float) -> Loss:
+        """Return the first round in which nothing was lost, or the last one."""
+        loop, count = asyncio.get_running_loop(), action.count or PINGS
+        while True:
+            left = max(until - loop.time(), LEAST)
+            found = await loss_probe.probe(self.run, self.root, action.address, action.interface, count, left)
+            if found.received == found.sent > 0 or loop.time() >= until:
+                return found
+            await asyncio.sleep(POLL)

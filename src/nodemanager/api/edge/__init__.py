@@ -1,0 +1,1 @@
+"""Kinds of edge sites: what a site is made of, and how it is. Pure."""

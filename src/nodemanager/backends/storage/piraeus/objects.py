@@ -1,0 +1,74 @@
+"""Objects of Piraeus, as far as they are looked at, and what their conditions mean. Pure.
+
+A condition is good only if it is True, says that it was observed, and is about the object as it is now:
+`NotObserved` and `Unknown` are what nobody knows, and so is a condition that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from nodemanager.fleet.edge.decoding import printable
+from nodemanager.kube import conditions
+from nodemanager.kube.conditions import Condition
+from nodemanager.kube.objects import ObjectMeta, Resource, Struct
+
+GROUP: Final = "piraeus.io"
+APPLIED: Final = "Applied"
+AVAILABLE: Final = "Available"
+CONFIGURED: Final = "Configured"
+EXPECTED: Final = (APPLIED, AVAILABLE, CONFIGURED)
+_UNOBSERVED: Final = ("NotObserved", "Unknown")
+
+
+class PiraeusStatus(Struct):
+    """What the operator of Piraeus says."""
+
+    conditions: list[Condition] = []
+
+
+class PiraeusObject(Struct):
+    """A LinstorCluster or a LinstorSatellite."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    status: PiraeusStatus = PiraeusStatus()
+
+
+LINSTOR_CLUSTERS: Final = Resource(
+    GROUP, "v1", "LinstorCluster", "linstorclusters", PiraeusObject, namespaced=False
+)
+LINSTOR_SATELLITES: Final = Resource(
+    GROUP, "v1", "LinstorSatellite", "linstorsatellites", PiraeusObject, namespaced=False
+)
+
+
+class Said(NamedTuple):
+    """What a condition says: whether it is well, or whether nobody knows."""
+
+    known: bool
+    words: str
+
+
+def findings(one: PiraeusObject, kind: str) -> Iterator[Said]:
+    """Return all that is not well with an object, or is not known."""
+    name = f"{kind} {printable(one.metadata.name)}"
+    if one.metadata.deletion_timestamp:
+        yield Said(True, f"{name} is being deleted, which moves its replicas away and deletes them")
+    for kind_of in EXPECTED:
+        said = judge(one.status.conditions, kind_of, one.metadata.generation)
+        if said is not None:
+            yield Said(said.known, f"{name}: {said.words}")
+
+
+def judge(found: Sequence[Condition], kind: str, generation: int) -> Said | None:
+    """Return what is not well with one condition, None if it is."""
+    condition = conditions.get(found, kind)
+    if condition is None:
+        return Said(False, f"nothing says whether it is {kind}")
+    words = f"{kind}={condition.status} ({condition.reason}) {condition.message}".strip()
+    if condition.reason in _UNOBSERVED or condition.status not in (conditions.TRUE, conditions.FALSE):
+        return Said(False, printable(words))
+    if condition.observed_generation < generation:
+        return Said(False, f"{kind} is about an older generation")
+    return None if condition.status == conditions.TRUE else Said(True, printable(words))

@@ -1,0 +1,1 @@
+"""What `nodemanager apply` does, imported while the process that renders starts."""

@@ -1,0 +1,1 @@
+"""`nodemanager health`: how everything is, on one screen."""

@@ -1,0 +1,1 @@
+"""Commands about what ConfigSets leave behind."""

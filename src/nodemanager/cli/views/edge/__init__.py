@@ -1,0 +1,1 @@
+"""How things of edge sites are shown."""

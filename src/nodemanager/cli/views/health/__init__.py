@@ -1,0 +1,1 @@
+"""How everything is, on one screen."""

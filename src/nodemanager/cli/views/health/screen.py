@@ -1,0 +1,108 @@
+"""The screen of `nodemanager health`: what is well is counted, what is not is named. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from nodemanager.api.edge import edgecluster
+from nodemanager.api.edge.edgecluster import EdgeCluster
+from nodemanager.cli.views import output
+from nodemanager.cli.views.edge import describe_edgecluster
+from nodemanager.cli.views.output import Style
+from nodemanager.fleet.health import (
+    EVERYTHING,
+    OK,
+    ORDER,
+    ROLLOUT,
+    UNDERWAY,
+    UNTOLD,
+    UNWELL,
+    FleetHealth,
+    ObjectHealth,
+)
+
+KINDS: Final = {
+    "EdgeCluster": "edge sites",
+    "ManagedNode": "hosts",
+    "ConfigSet": "sets",
+    ROLLOUT: "rollouts",
+    "NodeMaintenance": "maintenances",
+}
+MOST: Final = 12
+"""So many objects of a kind are named; a screen has an end."""
+WIDE: Final = 120
+"""From so many columns on, names have more room."""
+_COLOURS: Final = {OK: "green", UNDERWAY: "blue", UNTOLD: "yellow", UNWELL: "red"}
+
+
+def render(
+    found: FleetHealth,
+    clusters: Sequence[EdgeCluster],
+    namespace: str,
+    now: datetime,
+    style: Style,
+    width: int,
+) -> str:
+    """Return the whole screen, in so many columns."""
+    head = style.paint(found.state.upper(), _COLOURS[found.state])
+    lines = [f"{output.one_line(namespace)}: {head}", ""]
+    counts = [_counts(words, found.of(kind)) for kind, words in KINDS.items() if found.of(kind)]
+    if counts:
+        columns = ["WHAT", "ALL", *(state.upper() for state in ORDER)]
+        lines += [*output.TableWriter(columns).lines(counts), ""]
+    others = list(dict.fromkeys(one.kind for one in found.objects if one.kind not in KINDS))
+    rows = [row for kind in (*others, *KINDS) for row in _named(found.of(kind), now, width)]
+    if rows:
+        lines += [*output.TableWriter(["STATE", "WHAT", "IS", "SINCE", "WHY"], style).lines(rows), ""]
+    for one in clusters:
+        lines += [*_site(one, now), ""]
+    if not found.objects:
+        lines = [*lines[:1], "there is nothing yet: no host, no set, no maintenance and no edge site"]
+    return output.wrapped("\n".join(line.rstrip() for line in lines).rstrip(), width) + "\n"
+
+
+def _counts(words: str, objects: Sequence[ObjectHealth]) -> list[str]:
+    known = [one for one in objects if one.name != EVERYTHING]
+    states = Counter(one.state for one in known)
+    return [
+        words,
+        str(len(known)) if len(known) == len(objects) else "?",
+        *(str(states[state] or "-") for state in ORDER),
+    ]
+
+
+def _named(objects: Sequence[ObjectHealth], now: datetime, width: int) -> list[list[str]]:
+    name_most, word_most = (60, 30) if width >= WIDE else (34, 18)
+    bad = sorted((one for one in objects if one.state != OK), key=lambda one: -ORDER.index(one.state))
+    rows = [
+        [
+            one.state,
+            output.one_line(f"{one.kind.lower()}/{one.name}", name_most),
+            output.one_line(one.word, word_most) or "-",
+            output.age(one.since, now) if one.since else "-",
+            output.one_line(one.message, 200),
+        ]
+        for one in bad[:MOST]
+    ]
+    if len(bad) > MOST:
+        rows.append(["...", f"and {len(bad) - MOST} more", "", "", ""])
+    return rows
+
+
+def _site(cluster: EdgeCluster, now: datetime) -> list[str]:
+    """Return what is to be said of a site besides: its parts, and its nodes, unless all of it is old."""
+    status, name = cluster.status, output.one_line(cluster.metadata.name)
+    if edgecluster.is_old(status, now):
+        return [f"{name}: what was seen last is not shown, as it is old; nodemanager describe ecl {name}"]
+    words = describe_edgecluster.part_words
+    state = f"{status.observed.state or '?'}" if status.observed else "-"
+    said = (
+        f"state {state}, storage {words(status.storage)}, network {words(status.network)},"
+        f" virtualisation {words(status.virtualisation)}; looked at {output.age(status.observed_at, now)} ago"
+    )
+    head = f"{name} ({status.source}): {said}"
+    table = output.TableWriter(["NODE", "ROLE", "HEARTBEAT", "LAST", "AGENT", "TASKS", "MESSAGE"])
+    return [head, *table.lines([describe_edgecluster.node_row(one, now) for one in status.nodes])]

@@ -1,0 +1,63 @@
+"""Writes the audit log: a record for each decision and each change of what is wanted, signed."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Final
+
+from nodemanager.api.audit.auditcheckpoint import AUDIT_CHECKPOINTS, KEY_SECRET
+from nodemanager.api.audit.auditsegment import AUDIT_SEGMENTS
+from nodemanager.api.kind_parts import READ
+from nodemanager.api.rights.operator_rights import Right
+from nodemanager.controllers.audit import building, stamping
+from nodemanager.controllers.audit.streaming import Webhook
+from nodemanager.controllers.registration import (
+    REPORTING,
+    THE_ONE,
+    PartRegistration,
+    Periodic,
+    Registration,
+    WatchedKind,
+    nobody,
+)
+from nodemanager.fleet.audit import observed
+from nodemanager.kube.core import SECRETS
+
+REGISTRATION: Final = Registration(
+    name="audit",
+    kind=None,
+    # Optional: where kinds or rights are older than the operator, all but the log does its work.
+    watches=tuple(WatchedKind(one, building.soon, optional=True) for one in observed.kinds_seen()),
+    build=building.build,
+    periodic=(Periodic(THE_ONE, building.LOOK_SECONDS),),
+    rights=(
+        *(Right(one, READ) for one in observed.kinds_seen()),
+        Right(AUDIT_SEGMENTS, ("get", "list", "create", "patch", "delete")),
+        Right(AUDIT_SEGMENTS, ("patch",), "status"),
+        Right(AUDIT_CHECKPOINTS, (*READ, "create", "patch")),
+        Right(AUDIT_CHECKPOINTS, ("patch",), "status"),
+        REPORTING,
+        Right(SECRETS, ("get", "create")),
+        Right(SECRETS, ("patch",), names=(KEY_SECRET,)),
+        *stamping.RIGHTS,
+    ),
+    timeout=300.0,
+)
+WITH_EDGE: Final = dataclasses.replace(
+    REGISTRATION,
+    watches=tuple(WatchedKind(one, building.soon, optional=True) for one in observed.kinds_seen(edge=True)),
+    build=functools.partial(building.build, edge=True),
+)
+"""The same where edge sites are looked at: their kinds are recorded, too, and may be read by then."""
+WEBHOOK: Final = PartRegistration(
+    name="audit webhook",
+    watches=(WatchedKind(AUDIT_CHECKPOINTS, nobody, optional=True),),
+    build=Webhook,
+    rights=(
+        Right(AUDIT_SEGMENTS, ("get", "list")),
+        Right(AUDIT_CHECKPOINTS, READ),
+        Right(AUDIT_CHECKPOINTS, ("patch",), "status"),
+        Right(SECRETS, ("get",)),
+    ),
+)

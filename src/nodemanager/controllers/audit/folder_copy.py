@@ -1,0 +1,66 @@
+"""A copy of the log in a folder: a file of JSON lines for each segment, and the newest checkpoint.
+
+    segment-000000000000.jsonl   a segment as `nodemanager audit verify` reads it; the last one grows
+    checkpoint                   the newest checkpoint, a signed note
+    keys                         the public keys that have signed, one on each line
+
+Files are written beside their place and renamed, so that none is ever half there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import datetime
+from pathlib import Path
+
+from nodemanager.controllers.audit.copies import Newest
+from nodemanager.controllers.audit.storing import LostTrack
+
+
+class FolderCopy:
+    """Copies to a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.name = str(folder)
+
+    async def keep(self, name: str, data: bytes) -> None:
+        """Put a segment that does not change any more; raises LostTrack where that cannot be."""
+        await self._put(f"{name}.jsonl", data)
+
+    async def show(self, newest: Newest, _now: datetime) -> bool:
+        """Put what there is besides; return whether that was done. Raises LostTrack."""
+        if newest.segment:
+            await self._put(f"{newest.segment}.jsonl", newest.data)
+        await self._put("keys", "".join(f"{key}\n" for key in newest.keys).encode())
+        await self._put("checkpoint", newest.note.encode())
+        return True
+
+    async def _put(self, name: str, data: bytes) -> None:
+        try:
+            await asyncio.to_thread(replace, self._folder, name, data)
+        except OSError as error:
+            raise LostTrack(
+                f"cannot export the audit log to {self._folder}: {error.strerror}; see that the operator may"
+                " write there, and that there is room"
+            ) from error
+
+
+def replace(folder: Path, name: str, data: bytes) -> None:
+    """Put a file in its place at once, so that it is on disk when this returns."""
+    beside = folder / f".{name}.new"
+    with open(beside, "wb", opener=_private) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(folder / name)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

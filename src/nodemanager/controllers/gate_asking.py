@@ -1,0 +1,141 @@
+"""Asks what gates of health want to know, beside the decisions: nothing that hangs holds up a look.
+
+    a look wants questions  ->  those without a fresh answer are asked, each for a few seconds at most
+    an answer comes         ->  whoever wanted it is looked at again: a maintenance, or a rollout
+
+What was answered is kept in memory only. Whoever comes after us asks anew, and begins with nothing before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+from urllib.parse import quote, urlsplit
+from weakref import WeakValueDictionary
+
+from nodemanager.api.maintenance.health_gates import HttpGate, ObjectGate, PrometheusGate
+from nodemanager.client import discovery
+from nodemanager.client.http import elsewhere
+from nodemanager.client.verbs import Client
+from nodemanager.fleet.maintenance import questions
+from nodemanager.fleet.maintenance.questions import Answer, NoAnswer, Question
+from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.kube import errors, wording
+from nodemanager.kube.objects import ObjectKey, Resource, Untyped
+
+log = logging.getLogger("nodemanager.operator")
+ASK_SECONDS: Final = 5.0
+AT_ONCE: Final = 4
+"""Questions that one object asks one address at once: what hangs is in the way of its like only."""
+MOST: Final = 100
+"""Questions of one look."""
+KEPT: Final = timedelta(minutes=10)
+
+
+@dataclass
+class Asker:
+    """Asks questions, and knows the last answers."""
+
+    client: Client
+    now: Callable[[], datetime]
+    wake: Callable[[ObjectKey], None]
+    """Has an object be looked at."""
+    answers: dict[Question, Answer] = field(default_factory=dict)
+    _asking: dict[Question, asyncio.Task[None]] = field(default_factory=dict)
+    _waiting: dict[Question, set[ObjectKey]] = field(default_factory=dict)
+    _room: WeakValueDictionary[tuple[ObjectKey, str], asyncio.Semaphore] = field(
+        default_factory=WeakValueDictionary
+    )
+    _kinds: dict[tuple[str, str], Resource[Untyped]] = field(default_factory=dict)
+
+    def want(self, key: ObjectKey, wanted: Iterable[Question]) -> bool:
+        """Ask what has no fresh answer, for an object; tell whether it wanted anything."""
+        now = self.now()
+        for old in [one for one, answer in self.answers.items() if not answer.is_within(KEPT, now)]:
+            del self.answers[old]
+        found = dict.fromkeys(wanted)
+        due = [one for one in found if not self._is_fresh(one, now)]
+        for one in sorted(due, key=self._age)[:MOST]:
+            self._waiting.setdefault(one, set()).add(key)
+            if one not in self._asking:
+                self._asking[one] = asyncio.create_task(self._ask(one, key), name="gate of health")
+        return bool(found)
+
+    def _is_fresh(self, asked: Question, now: datetime) -> bool:
+        answer = self.answers.get(asked)
+        return answer is not None and answer.is_within(questions.FRESH, now)
+
+    def _age(self, asked: Question) -> float:
+        """Return what has those first that were never asked, and then the oldest."""
+        answer = self.answers.get(asked)
+        return answer.asked.timestamp() if answer is not None else 0.0
+
+    async def _ask(self, asked: Question, key: ObjectKey) -> None:
+        room = self._room.setdefault((key, _place(asked)), asyncio.Semaphore(AT_ONCE))
+        try:
+            async with room:
+                began = self.now()
+                why, reason = await self._answer(asked)
+            old = self.answers.get(asked)
+            new = self.answers[asked] = Answer(began, why, reason).following(old)
+        finally:
+            del self._asking[asked]
+            waiting = self._waiting.pop(asked, set())
+        if old is None or not new.why or (old.why, old.reason) != (new.why, new.reason):
+            for one in waiting:
+                self.wake(one)
+
+    async def _answer(self, asked: Question) -> tuple[str, Reason]:
+        """Return why a gate does not hold, empty if it does, and what kind of reason that is."""
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                return await self._look(asked), Reason.GATE_BEFORE
+        except errors.Forbidden as error:
+            return wording.flat(str(error), questions.MAX_SAID), Reason.GATE_FORBIDDEN
+        except TimeoutError:
+            return f"no answer within {ASK_SECONDS:g} s", Reason.GATE_UNANSWERED
+        except (NoAnswer, errors.KubeError) as error:
+            return wording.flat(str(error), questions.MAX_SAID), Reason.GATE_UNANSWERED
+        except Exception:  # whatever it is: a gate without an answer would be waited for in silence
+            log.exception("cannot ask %s", questions.label(asked))
+            return "cannot be asked: see the log of the operator", Reason.GATE_UNANSWERED
+
+    async def _look(self, asked: Question) -> str:
+        match asked:
+            case ObjectGate():
+                return await self._look_at(asked)
+            case HttpGate():
+                found = await elsewhere.fetch(asked.url, timeout=ASK_SECONDS, wants_body=False)
+                return questions.of_status(asked, found.status)
+            case PrometheusGate():
+                url = f"{asked.url.rstrip('/')}/api/v1/query?query={quote(asked.query, safe='')}"
+                found = await elsewhere.fetch(url, timeout=ASK_SECONDS)
+                return questions.of_prometheus(asked, found.status, found.body)
+
+    async def _look_at(self, asked: ObjectGate) -> str:
+        kind = asked.api_version, asked.kind
+        resource = self._kinds.get(kind)
+        if resource is None:
+            resource = self._kinds[kind] = await discovery.find(self.client, *kind)
+        namespace = asked.namespace if resource.namespaced else ""
+        try:
+            found = await self.client.get(resource, asked.name, namespace)
+        except errors.NotFound:
+            self._kinds.pop(kind, None)  # or the kind itself is gone
+            return "there is none"
+        except errors.Forbidden as error:
+            whose = ObjectKey(namespace, asked.name)
+            raise errors.Forbidden(
+                f"cannot read {resource.qualified_name} {whose}: let the operator get"
+                f" {resource.qualified_name}"
+            ) from error
+        return await asyncio.to_thread(questions.of_object, asked, found)
+
+
+def _place(asked: Question) -> str:
+    """Return who is asked."""
+    return "" if isinstance(asked, ObjectGate) else urlsplit(asked.url).netloc

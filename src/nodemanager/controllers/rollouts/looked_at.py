@@ -1,0 +1,85 @@
+"""ConfigSets as one look finds them, those that move together at once, and what is asked because of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from nodemanager.api.common import configsetrevision
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.configsetrevision import ConfigSetRevision
+from nodemanager.api.common.rollout import RolloutStatus, is_staged
+from nodemanager.controllers.rollouts import revisions
+from nodemanager.controllers.rollouts.following import Followed
+from nodemanager.controllers.rollouts.gating import Asked, AskedChange, asked_alone
+from nodemanager.fleet.rollout import grouping
+from nodemanager.fleet.rollout.grouping import Member
+from nodemanager.fleet.rollout.remembering import Part
+
+
+class LookedAt(NamedTuple):
+    """A set, what it says now, and how that is rolled out."""
+
+    config_set: ConfigSet
+    known: Sequence[ConfigSetRevision]
+    """Its revisions; the newest may be missing."""
+    current: ConfigSetRevision
+    followed: Followed
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.config_set.metadata.name
+
+    @property
+    def group(self) -> str:
+        """The group that it moves with; empty = it moves alone."""
+        rollout = self.followed.config_set.spec.rollout
+        return rollout.group if rollout is not None and is_staged(rollout) else ""
+
+    @property
+    def member(self) -> Member:
+        """What is decided about."""
+        others = () if self.config_set.status.rollout else revisions.readable(self.known)
+        return Member(self.followed.config_set, configsetrevision.reference(self.current), others)
+
+
+def parted(looked: Sequence[LookedAt]) -> list[list[LookedAt]]:
+    """Return the sets by group, by what is in force now; those that move alone, one by one."""
+    found: dict[str, list[LookedAt]] = {}
+    for one in looked:
+        found.setdefault(f"group {one.group}" if one.group else one.name, []).append(one)
+    return list(found.values())
+
+
+def in_order(looked: Sequence[LookedAt], told: Mapping[str, RolloutStatus]) -> list[LookedAt]:
+    """Return sets in the order in which they are written.
+
+    It is always the same: of two who decide otherwise, one meets a conflict before anything is half done. But
+    one that somebody has tried again comes last: if only the others are written, that still counts.
+    """
+    before = {one.name: one.config_set.status.rollout or RolloutStatus() for one in looked}
+    return sorted(looked, key=lambda one: (told[one.name].restarted != before[one.name].restarted, one.name))
+
+
+def asked_about(looked: Sequence[LookedAt]) -> Asked:
+    """Return what the gates of sets are about that move together, or of one."""
+    first = looked[0].followed.config_set
+    if not looked[0].group:
+        return asked_alone(first)
+    published = {one.name: one.config_set.status.rollout for one in looked}
+    moving = {name: one for name, one in published.items() if one is not None and one.next is not None}
+    return Asked(
+        first,
+        next(iter(moving.values()), published[looked[0].name]),
+        [Part(name, one) for name, one in moving.items()],
+    )
+
+
+def asked_changes(looked: Sequence[LookedAt]) -> list[AskedChange]:
+    """Return what somebody may have to approve; of sets that move together, each that changes."""
+    news = looked
+    if looked[0].group:
+        names = {one.name for one in grouping.changing([one.member for one in looked])}
+        news = [one for one in looked if one.name in names]
+    return [AskedChange(one.followed.config_set.spec.rollout, one.current.spec) for one in news]

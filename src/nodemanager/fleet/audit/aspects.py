@@ -1,0 +1,229 @@
+"""What is recorded of each kind: what is true of an object, by names that a record has as `aspect`.
+
+When one of these appears, changes or goes, that is a record. So an operator that starts compares what it sees
+with what was last recorded, and nothing is lost that still shows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from nodemanager.api.audit import record as records
+from nodemanager.api.audit import step_digests
+from nodemanager.api.audit.record import Gate, Step
+from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.api.common.rollout import RolloutStatus
+from nodemanager.api.maintenance.maintenance_status import OWN_REQUEST, NodeMaintenanceStatus
+from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS, MaintenanceApprovalSpec
+from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
+from nodemanager.api.maintenance.nodetask import ENDED, NODE_TASKS, NodeTaskSpec, NodeTaskStatus
+from nodemanager.api.rights import host_rights
+from nodemanager.fleet.audit import host_aspects, observed
+from nodemanager.fleet.audit.observed import ACCOUNTS, Aspect, Observed, Seen
+from nodemanager.kube import sharing
+from nodemanager.kube.objects import Struct
+
+SPEC: Final = "spec"
+LABELS: Final = "labels"
+LEAVING: Final = "leaving"
+MAX_VALUE: Final = 90
+"""Characters of a value; less than what a record is cut to in any case."""
+Found = Iterator[tuple[str, Aspect]]
+
+
+def look(kind: str, obj: Observed) -> Observed:
+    """Return an object of which only that is kept which records are made of."""
+    if obj.packed:
+        return obj
+    meta = obj.metadata
+    about = observed.object_of(kind, obj)
+    if kind == ACCOUNTS.kind and not host_rights.host_of(meta.name):
+        return Observed(metadata=_kept(meta), packed=observed.packed(Seen(object=about)))
+    aspects = {SPEC: Aspect(value=f"{about.generation} {about.spec_digest[:16]}")}
+    if kind in (CONFIG_SETS.kind, MANAGED_NODES.kind):
+        aspects[LABELS] = Aspect(value=records.digest(meta.labels)[:16], verb="relabel")
+    if meta.deletion_timestamp:
+        aspects[LEAVING] = Aspect(value=meta.deletion_timestamp, verb="leave")
+    told = None
+    actor, host = observed.actor_of(kind, obj), meta.name if kind == MANAGED_NODES.kind else ""
+    # What a newer version wrote may not be readable here: what is, is recorded all the same.
+    with contextlib.suppress(msgspec.DecodeError, ValueError):
+        if kind == NODE_TASKS.kind:
+            host = observed.decoded(obj.spec, _NamesHost).node_name
+        if kind == ACCOUNTS.kind:
+            host = host_rights.host_of(meta.name)
+        if kind == MANAGED_NODES.kind:
+            told = host_aspects.told(obj)
+        aspects.update((name, _short(one)) for name, one in _OF.get(kind, _nothing)(obj))
+    seen = Seen(
+        object=about,
+        created=meta.creation_timestamp or "",
+        actor=actor,
+        host=host,
+        aspects=aspects,
+        told=told,
+    )
+    return Observed(metadata=_kept(meta), packed=observed.packed(seen))
+
+
+def _kept(meta: observed.ObservedMeta) -> observed.ObservedMeta:
+    """Return what a cache needs of metadata."""
+    kept = observed.ObservedMeta(
+        name=meta.name, namespace=meta.namespace, resource_version=meta.resource_version
+    )
+    return sharing.shared_meta(kept)
+
+
+def _short(aspect: Aspect) -> Aspect:
+    """Return an aspect whose value is in a record whole, for it is compared with what is seen later."""
+    if len(aspect.value) <= MAX_VALUE:
+        return aspect
+    digest = hashlib.sha256(aspect.value.encode()).hexdigest()[:16]
+    return msgspec.structs.replace(aspect, value=f"{aspect.value[: MAX_VALUE - 17]}~{digest}")
+
+
+def _nothing(_obj: Observed) -> Found:
+    yield from ()
+
+
+class _NamesHost(Struct):
+    """Of a task: for which host it is."""
+
+    node_name: str = ""
+
+
+# Maintenances
+
+
+def _of_maintenance(obj: Observed) -> Found:
+    status = observed.decoded(obj.status, NodeMaintenanceStatus)
+    plan = status.plan.hash if status.plan else ""
+    gates = [Gate(reason=one.reason, object=one.object, hosts=one.hosts) for one in status.waiting]
+    if status.window is not None:
+        gates.insert(0, Gate(reason="WindowOpen" if status.window.open else "WindowClosed"))
+    if status.phase:
+        yield "phase", Aspect(value=status.phase, verb="decide", plan_hash=plan, gates=gates)
+    if (run := status.run) is not None:
+        message = ", ".join(run.operations)
+        yield "run", Aspect(value=run.id, verb="start", message=message, plan_hash=plan, gates=gates)
+        if run.stopped_at:
+            yield "stopped", Aspect(value=run.stopped_at, verb="halt", plan_hash=plan)
+        if run.retried_at:
+            yield "retried", Aspect(value=run.retried_at, verb="retry", plan_hash=plan)
+    for ended in status.history[:1]:
+        yield "outcome", Aspect(value=f"{ended.id} {ended.outcome}", verb="end", reason=ended.outcome)
+    for one in status.refused_approvals:
+        verb = "refuse" if one.reason == OWN_REQUEST else "void"
+        said = f"approved by {one.approver}"
+        yield (
+            f"approval/{one.name}",
+            Aspect(
+                value=one.reason,
+                verb=verb,
+                reason=one.reason,
+                message=said,
+                plan_hash=plan,
+                approval=one.name,
+            ),
+        )
+    for wait in status.waiting:
+        told = f"{wait.hosts} hosts" + (f": {wait.object}" if wait.object else "")
+        yield (
+            f"wait/{wait.reason}",
+            Aspect(value=wait.object or "all", verb="wait", reason=wait.reason, message=told),
+        )
+
+
+# Tasks
+
+_TASK_VERBS: Final = {"Running": "start", "Failed": "fail", "Undone": "undo", "Halted": "halt"}
+
+
+def _of_task(obj: Observed) -> Found:
+    spec, status = observed.decoded(obj.spec, NodeTaskSpec), observed.decoded(obj.status, NodeTaskStatus)
+    plan = spec.reason.plan_hash if spec.reason else ""
+    if status.phase:
+        verb = _TASK_VERBS.get(status.phase, "end" if status.phase in ENDED else "decide")
+        yield (
+            "phase",
+            Aspect(
+                value=status.phase,
+                verb=verb,
+                message=status.message,
+                host=spec.node_name,
+                by_host=True,
+                plan_hash=plan,
+            ),
+        )
+    wanted = {step.name: step for step in spec.steps}
+    for done in status.steps:
+        if done.finished_at is None:
+            continue
+        argv = step_digests.argv_digest(wanted[done.name]) if done.name in wanted else ""
+        step = Step(name=done.name, argv_digest=argv, exit_code=done.exit_code, attempts=done.attempts)
+        yield (
+            f"step/{done.name}",
+            Aspect(
+                value=f"{done.phase} {done.finished_at}",
+                verb="step",
+                reason=done.phase,
+                host=spec.node_name,
+                by_host=True,
+                plan_hash=plan,
+                step=step,
+                evidence_digest=records.digest(done.evidence) if done.evidence else "",
+            ),
+        )
+
+
+# ConfigSets
+
+
+class _HasRollout(Struct):
+    """Of the status of a ConfigSet: how far its change is."""
+
+    rollout: RolloutStatus | None = None
+
+
+def _of_config_set(obj: Observed) -> Found:
+    rollout = observed.decoded(obj.status, _HasRollout).rollout
+    if rollout is None:
+        return
+    reason, message = rollout.reason, rollout.message
+    if rollout.phase:
+        yield "rollout", Aspect(value=rollout.phase, verb="decide", reason=reason, message=message)
+    if rollout.next is not None:
+        value = f"revision {rollout.next.revision} stage {rollout.stage} threshold {rollout.threshold}"
+        yield "stage", Aspect(value=value, verb="stage", reason=reason, plan_hash=rollout.next.digest)
+    if rollout.refused is not None:
+        yield "refused", Aspect(value=f"revision {rollout.refused.revision}", verb="undo", reason=reason)
+
+
+def _of_approval(obj: Observed) -> Found:
+    said = observed.decoded(obj.spec, MaintenanceApprovalSpec)
+    yield (
+        "approval",
+        Aspect(
+            value=said.maintenance or said.config_set,
+            verb="approve",
+            message=said.comment,
+            plan_hash=said.plan_hash,
+            approval=obj.metadata.name,
+        ),
+    )
+
+
+_OF: Final[dict[str, Callable[[Observed], Found]]] = {
+    NODE_MAINTENANCES.kind: _of_maintenance,
+    NODE_TASKS.kind: _of_task,
+    MANAGED_NODES.kind: host_aspects.of_host,
+    CONFIG_SETS.kind: _of_config_set,
+    MAINTENANCE_APPROVALS.kind: _of_approval,
+    ACCOUNTS.kind: host_aspects.of_account,
+}

@@ -1,0 +1,140 @@
+"""Which of some records was bent: told by their numbers, and by the hash of the one before in each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+ALTERED: Final = "altered"
+DROPPED: Final = "dropped"
+REORDERED: Final = "reordered"
+INSERTED: Final = "inserted"
+REWRITTEN: Final = "rewritten"
+TRUNCATED: Final = "truncated"
+FORGED: Final = "forged"
+FORKED: Final = "forked"
+UNKNOWN_KEY: Final = "unknown key"
+HEAD: Final = "altered head"
+
+
+class Link(NamedTuple):
+    """What of a record shows its place."""
+
+    sequence: int
+    """-1 = it cannot be read."""
+    previous: str
+    leaf: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it was written."""
+
+    kind: str
+    first: int
+    last: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+def by_place(links: Sequence[Link], first: int, before: bytes | None, end: int | None) -> list[Finding]:
+    """Return what was done to records that should have the numbers from `first` on, as far as it shows.
+
+    `before` is the hash of the record in front of them, if that is known; `end` is where a checkpoint says
+    that they end.
+    """
+    in_place = all(link.sequence == first + place for place, link in enumerate(links))
+    complete = end is None or end == first + len(links)
+    found = [] if in_place and complete else _misplaced(links, first, end)
+    if not found or all(one.kind == REORDERED for one in found):
+        found += _altered(_in_order(links), before)
+    return found
+
+
+def _misplaced(links: Sequence[Link], first: int, end: int | None) -> list[Finding]:
+    count = len(links) if end is None else end - first
+    numbers = [link.sequence for link in links]
+    missing = sorted(set(range(first, first + count)) - set(numbers))
+    if end is None and missing:  # a number beyond is no proof that all below were there
+        missing = [one for one in missing if one < max(numbers)]
+    twice = [number for number, times in Counter(numbers).items() if times > 1]
+    if (
+        len(numbers) == count and missing
+    ):  # as many as there should be: some have another number than their own
+        changed = [
+            place
+            for place, number in enumerate(numbers)
+            if number != first + place and first + place in missing
+        ]
+        if changed:
+            return [
+                _one(ALTERED, first + place, "it has another number, or cannot be read") for place in changed
+            ]
+    found = [_span(DROPPED, low, high, "missing") for low, high in spans(missing)]
+    found += [_one(INSERTED, one, "there is more than one of this number") for one in sorted(twice)]
+    beyond = sorted({one for one in numbers if not first <= one < first + count and one not in twice})
+    if end is not None:
+        found += [_one(INSERTED, one, "no record of this number was signed here") for one in beyond]
+    moved = [] if found else [one for place, one in enumerate(numbers) if one != first + place]
+    return found + [_span(REORDERED, low, high, "not in their order") for low, high in spans(sorted(moved))]
+
+
+def _in_order(links: Sequence[Link]) -> list[Link]:
+    known: dict[int, Link] = {}
+    for link in links:
+        known.setdefault(link.sequence, link)
+    return [known[number] for number in sorted(known) if number >= 0]
+
+
+def _altered(links: Sequence[Link], before: bytes | None) -> list[Finding]:
+    """Tell which records are not those that the next one knew.
+
+    Where the link between two is broken, either the first was changed, or the link in the second one. In
+    the latter case the record after that does not fit, either.
+    """
+    broken: list[int] = []
+    last = before
+    for place, link in enumerate(links):
+        if last is not None and link.previous != last.hex():
+            broken.append(place)
+        adjacent = place + 1 < len(links) and links[place + 1].sequence == link.sequence + 1
+        last = link.leaf if adjacent else None
+    found: list[Finding] = []
+    explained = -1
+    for place in broken:
+        if place == explained:
+            continue
+        number = links[place].sequence
+        if place + 1 in broken:
+            found.append(_one(ALTERED, number, "the next record knew another one"))
+            explained = place + 1
+        elif place + 1 == len(links):
+            found.append(_span(ALTERED, max(number - 1, 0), number, "one of them: they do not fit together"))
+        else:
+            found.append(_one(ALTERED, max(number - 1, 0), "the next record knew another one"))
+    return found
+
+
+def spans(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return sorted numbers as ranges, both ends included."""
+    found: list[tuple[int, int]] = []
+    for one in numbers:
+        if found and one == found[-1][1] + 1:
+            found[-1] = found[-1][0], one
+        else:
+            found.append((one, one))
+    return found
+
+
+def _one(kind: str, number: int, why: str) -> Finding:
+    return Finding(kind, number, number, f"record {number}: {why}")
+
+
+def _span(kind: str, low: int, high: int, why: str) -> Finding:
+    return (
+        _one(kind, low, why) if low == high else Finding(kind, low, high, f"records {low} to {high}: {why}")
+    )

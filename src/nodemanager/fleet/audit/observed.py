@@ -1,0 +1,197 @@
+"""Objects of our kinds as the audit log sees them: who wrote them, and digests of the rest."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from nodemanager.api import kinds
+from nodemanager.api.audit import actors
+from nodemanager.api.audit.actors import GROUP
+from nodemanager.api.audit.record import FIELD_MANAGER, Actor, Gate, RecordedObject, Step
+from nodemanager.api.common.audit_chain import AuditChain
+from nodemanager.api.edge.edgeprofile import GROUP as EDGE
+from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
+from nodemanager.kube.core import SERVICE_ACCOUNTS
+from nodemanager.kube.objects import ObjectMeta, Resource, Struct
+
+T = TypeVar("T")
+ACCOUNTS: Final = SERVICE_ACCOUNTS
+"""Whoever has one of a host may join as that host; without it, nobody may."""
+
+
+class ObservedMeta(ObjectMeta):
+    """Metadata with who wrote what."""
+
+    managed_fields: list[dict[str, Any]] = []
+
+
+class Aspect(Struct, array_like=True):
+    """One thing that is true of an object, and what a record says when it comes to be so."""
+
+    value: str = ""
+    verb: str = ""
+    reason: str = ""
+    message: str = ""
+    host: str = ""
+    by_host: bool = False
+    """The host says so; else the operator decided it."""
+    by: Actor | None = None
+    """Somebody else did it."""
+    plan_hash: str = ""
+    gates: list[Gate] = []
+    approval: str = ""
+    step: Step | None = None
+    evidence_digest: str = ""
+
+
+class HostTold(Struct):
+    """What a host tells of its own chain, and a person of it."""
+
+    chain: AuditChain | None = None
+    lines: list[str] = []
+    accepted: str = ""
+
+
+class Seen(Struct):
+    """What is kept of an object."""
+
+    object: RecordedObject = RecordedObject()
+    created: str = ""
+    actor: Actor = Actor()
+    """Who wrote what is wanted."""
+    host: str = ""
+    aspects: dict[str, Aspect] = {}
+    told: HostTold | None = None
+    """Of a host only."""
+
+
+class _Packed(Struct, array_like=True):
+    """The same without names of fields, and without what the metadata of the object has."""
+
+    kind: str
+    uid: str
+    generation: int
+    spec_digest: str
+    change: str
+    created: str
+    actor: tuple[str, list[str], str, str]
+    host: str
+    aspects: dict[str, Aspect]
+    told: HostTold | None
+
+
+class Observed(Struct):
+    """An object of any of our kinds."""
+
+    metadata: ObservedMeta = ObservedMeta()
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+    packed: bytes = msgspec.field(name="-", default=b"")
+    """What was seen, in the place of spec and status, once it was looked at: in less memory."""
+
+    @property
+    def seen(self) -> Seen | None:
+        """What is kept of it; None = it was not looked at."""
+        if not self.packed:
+            return None
+        found = _DECODER.decode(self.packed)
+        name, groups, known, claimed = found.actor
+        about = RecordedObject(
+            kind=found.kind,
+            namespace=self.metadata.namespace,
+            name=self.metadata.name,
+            uid=found.uid,
+            generation=found.generation,
+            spec_digest=found.spec_digest,
+            change=found.change,
+        )
+        actor = Actor(name=name, groups=groups, known=known, claimed=claimed)
+        return Seen(
+            object=about,
+            created=found.created,
+            actor=actor,
+            host=found.host,
+            aspects=found.aspects,
+            told=found.told,
+        )
+
+
+_DECODER: Final = msgspec.msgpack.Decoder(_Packed)
+
+
+def packed(seen: Seen) -> bytes:
+    """Return what is kept of an object, in less memory."""
+    about, actor = seen.object, seen.actor
+    return msgspec.msgpack.encode(
+        _Packed(
+            kind=about.kind,
+            uid=about.uid,
+            generation=about.generation,
+            spec_digest=about.spec_digest,
+            change=about.change,
+            created=seen.created,
+            actor=(actor.name, actor.groups, actor.known, actor.claimed),
+            host=seen.host,
+            aspects=seen.aspects,
+            told=seen.told,
+        )
+    )
+
+
+def kinds_seen(*, edge: bool = False) -> list[Resource[Observed]]:
+    """Return all kinds of which changes are recorded: ours, but for those of the log itself, and accounts.
+
+    Those of edge sites are among them where somebody asks for that: most operators have no site, and no right
+    to look at one.
+    """
+    left_out = (GROUP,) if edge else (GROUP, EDGE)
+    ours = [
+        Resource(one.group, one.version, one.kind, one.plural, Observed, one.namespaced)
+        for one in (entry.resource for entry in kinds.KINDS)
+        if one.group not in left_out
+    ]
+    return [*ours, Resource("", "v1", ACCOUNTS.kind, ACCOUNTS.plural, Observed)]
+
+
+def actor_of(kind: str, obj: Observed) -> Actor:
+    """Return who last wrote what an object wants."""
+    meta = obj.metadata
+    told = {
+        "annotations": meta.annotations,
+        "generation": meta.generation,
+        "managedFields": [one for one in meta.managed_fields if not one.get("subresource")],
+    }
+    if kind == ACCOUNTS.kind:  # nobody is stamped on these, and they have no spec that somebody wrote
+        managers = [str(one.get("manager", "")) for one in meta.managed_fields]
+        return Actor(name=actors.printable(next(iter(managers), ""), actors.MAX_MANAGER), known=FIELD_MANAGER)
+    spec = msgspec.json.decode(obj.spec) if kind == MAINTENANCE_APPROVALS.kind else {}
+    found = actors.who({"kind": kind, "metadata": told, "spec": spec})
+    return Actor(name=found.name, groups=list(found.groups), known=found.known, claimed=found.claimed)
+
+
+def object_of(kind: str, obj: Observed) -> RecordedObject:
+    """Return what a record says of which object it is about."""
+    meta = obj.metadata
+    return RecordedObject(
+        kind=kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        generation=meta.generation,
+        spec_digest=digest_of(obj.spec),
+        change=actors.printable(meta.annotations.get(actors.CHANGE), actors.MAX_CHANGE),
+    )
+
+
+def decoded(raw: msgspec.Raw, kind: type[T]) -> T:
+    """Return a part of an object; raises msgspec.DecodeError."""
+    return msgspec.json.decode(raw, type=kind)
+
+
+def digest_of(raw: msgspec.Raw) -> str:
+    """Return the SHA-256 of JSON, written with sorted keys."""
+    value = msgspec.json.decode(raw)
+    return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()

@@ -1,0 +1,57 @@
+"""What a log says of the chains of hosts, for whoever checks it: which ends were told, and what stands."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from nodemanager.api.audit import record as records
+from nodemanager.api.audit.record import BadRecord, Record
+from nodemanager.api.common.audit_chain import AuditChain
+from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.fleet.audit.chain_merging import ACCEPT, Alarm, ChainMemory
+from nodemanager.fleet.audit.changes import ObjectId
+from nodemanager.fleet.audit.observed import Seen
+
+_OF_CHAINS = b'"chain":{'
+_OF_HOSTS = b'"ManagedNode"'
+_DELETED = b'"verb":"delete"}'
+"""How the line of such a record ends: the verb is the last of the keys that a record can have."""
+
+
+class ToldChains:
+    """Reads the records about chains of hosts out of the lines of a log, as these pass by."""
+
+    def __init__(self, host: str = "") -> None:
+        self._host = host
+        self._memory = ChainMemory()
+        self.ends: list[AuditChain] = []
+        """Of the one host: what it told of its chain since somebody last accepted a change of it."""
+
+    def passing(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """Return the same lines, having read what is of interest."""
+        for line in lines:
+            if _OF_CHAINS in line or (line.endswith(_DELETED) and _OF_HOSTS in line):
+                with contextlib.suppress(BadRecord):  # the verifier names it
+                    self._note(records.decode(line))
+            yield line
+
+    def _note(self, record: Record) -> None:
+        self._memory.note((record,))
+        if record.object.kind != MANAGED_NODES.kind or record.object.name != self._host:
+            return
+        entry = record.chain
+        if entry is None or record.verb == ACCEPT:  # deleted, or known to be another one from here on
+            self.ends = []
+        elif entry.index >= 0:
+            self.ends.append(AuditChain(entry.id, entry.index + 1, entry.digest, entry.first_kept))
+
+    def compare(self, hosts: Iterable[tuple[ObjectId, Seen]], now: datetime) -> None:
+        """Judge what hosts tell now, too: the operator may not have seen it, or not have run."""
+        for which, seen in hosts:
+            self._memory.take(which, seen, now)
+
+    def alarms(self) -> dict[str, Alarm]:
+        """Return whose chain is not what was told before, by the names of the hosts."""
+        return self._memory.alarms()

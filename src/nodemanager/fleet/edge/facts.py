@@ -1,0 +1,58 @@
+"""What the bridge read, as it came: nothing is believed of it yet. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.edge.edgecluster import FRESH, UNANSWERED, EdgeEvent
+
+MAX_VALUE: Final = 65536
+"""Longer values of a ConfigMap are not looked at: a state has a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """An object that was asked for: `answer` is FRESH, or why there is none."""
+
+    answer: str = FRESH
+    data: Mapping[str, str] = field(default_factory=dict)
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenDaemonSet:
+    """A DaemonSet, as far as it matters here."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    desired: int = 0
+    ready: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeFacts:
+    """All that was read in one look."""
+
+    state: Read
+    heartbeats: Read
+    daemon_sets: Sequence[SeenDaemonSet] = ()
+    daemon_sets_read: Read = field(default_factory=Read)
+    events: Sequence[EdgeEvent] = ()
+    events_read: Read = field(default_factory=Read)
+
+
+_NOTHING: Final = Read(UNANSWERED)
+UNREAD: Final = BridgeFacts(_NOTHING, _NOTHING, daemon_sets_read=_NOTHING)
+"""Nobody looked."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFacts:
+    """What is known of the hosts of a site by their agents."""
+
+    hosts: Mapping[str, ManagedNode] = field(default_factory=dict)
+    tasks: Mapping[str, int] = field(default_factory=dict)
+    """How many tasks of a host have not ended."""

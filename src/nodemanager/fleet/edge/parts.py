@@ -1,0 +1,127 @@
+"""Storage and virtual machines of a site, as backends show them, beside what a DaemonSet says of them. Pure.
+
+Of two words about one part the worse one counts. What could not be read is not known, whatever was read
+before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from nodemanager.api.edge.edgecluster import (
+    FRESH,
+    HEALTHY,
+    NOT_OBSERVED,
+    UNHEALTHY,
+    UNKNOWN,
+    EdgeCluster,
+    PartHealth,
+)
+from nodemanager.api.edge.edgeprofile import EdgeProfileSpec
+from nodemanager.api.edge.profile_parts import REPLICATED
+from nodemanager.fleet.edge import findings, machines
+from nodemanager.fleet.edge.decoding import printable
+from nodemanager.fleet.edge.facts import Read
+from nodemanager.fleet.edge.findings import Findings
+from nodemanager.fleet.edge.machines import MachineFacts
+from nodemanager.fleet.edge.storage import judging
+from nodemanager.fleet.edge.storage.facts import StorageFacts
+from nodemanager.fleet.edge.storage.judging import Wanted
+
+_WORST: Final = (UNHEALTHY, UNKNOWN, HEALTHY, NOT_OBSERVED)
+_REPLICATING: Final = "linstor"
+
+
+@dataclass(frozen=True, slots=True)
+class PartFacts:
+    """What was read of one part: `read` says whether there is an answer, and in its absence why."""
+
+    name: str
+    """What was asked, for people."""
+    read: Read = field(default_factory=Read)
+    storage: StorageFacts | None = None
+    machines: MachineFacts | None = None
+
+    @property
+    def content(self) -> Read:
+        """The answer with what tells it from another one."""
+        if self.read.answer != FRESH:
+            return self.read
+        return Read(data={"": repr(self.storage or self.machines)})
+
+
+@dataclass(frozen=True, slots=True)
+class SitePartFacts:
+    """What was read of all parts that the profile has looked at; None = nobody was asked."""
+
+    storage: PartFacts | None = None
+    virtualisation: PartFacts | None = None
+
+    def asked(self) -> dict[str, PartFacts]:
+        """Return those that were, by the name of the part."""
+        both = {"storage": self.storage, "virtualisation": self.virtualisation}
+        return {name: one for name, one in both.items() if one is not None}
+
+
+NOBODY: Final = SitePartFacts()
+
+
+def seen(facts: SitePartFacts, spec: EdgeProfileSpec, cluster: EdgeCluster) -> dict[str, PartHealth]:
+    """Return how the parts are that were looked at."""
+    return {name: _health(one, spec, cluster) for name, one in facts.asked().items()}
+
+
+def _health(one: PartFacts, spec: EdgeProfileSpec, cluster: EdgeCluster) -> PartHealth:
+    if one.read.answer != FRESH:
+        return PartHealth(state=UNKNOWN, said=printable(one.read.message))
+    if one.storage is not None:
+        verdict = judging.judge(one.storage, wanted(spec, cluster))
+        return PartHealth(state=verdict.state, said=printable(verdict.text))
+    judged = machines.judge(one.machines or MachineFacts(sees_machines=False))
+    return PartHealth(state=judged.state, said=printable(judged.text))
+
+
+def wanted(spec: EdgeProfileSpec, cluster: EdgeCluster) -> Wanted:
+    """Return how the storage of a site shall be."""
+    limits = spec.thresholds
+    return Wanted(
+        spec.storage.replicas if spec.storage.mode == REPLICATED else 1,
+        cluster.spec.nodes if spec.storage.backend == _REPLICATING else (),
+        (limits.free_space_percent or 0) if limits else 0,
+    )
+
+
+def combined(told: Mapping[str, PartHealth], looked: Mapping[str, PartHealth]) -> dict[str, PartHealth]:
+    """Return the worse of what was told and what was seen, of each part; of equal ones what was seen."""
+    found = dict(told)
+    for name, one in looked.items():
+        found[name] = min(one, found.get(name, one), key=lambda part: _WORST.index(part.state))
+    return found
+
+
+def judge(parts: Mapping[str, PartHealth], looked: Mapping[str, PartHealth], said: Findings) -> None:
+    """Say which parts are unwell, and which of those that were looked at nobody knows about."""
+    lost = [f"{name}: {one.said}" for name, one in looked.items() if one.state == UNKNOWN]
+    if lost:
+        said.untold(findings.PARTS_SEEN, "PartUnknown", "; ".join(lost))
+    elif looked:
+        blind = [f"{name}: {one.said}" for name, one in looked.items() if one.state == NOT_OBSERVED]
+        said.good(findings.PARTS_SEEN, "; ".join(blind))
+    unseen = {name for name, one in parts.items() if one.state == UNKNOWN and one == looked.get(name)}
+    unwell = [f"{name}: {one.said!r}" for name, one in parts.items() if one.state == UNHEALTHY]
+    untold = [
+        name
+        for name, one in parts.items()
+        if (one.state == UNKNOWN and name not in unseen) or (one.state == NOT_OBSERVED and name not in looked)
+    ]
+    if unwell:
+        said.bad(findings.PARTS_HEALTHY, "PartUnhealthy", "; ".join(unwell))
+    elif untold:
+        text = f"nobody tells how these are now: {', '.join(untold)}"
+        said.untold(findings.PARTS_HEALTHY, "PartNotObserved", text)
+    elif unseen:
+        said.untold(findings.PARTS_HEALTHY, "PartUnknown", "")
+    else:
+        said.good(findings.PARTS_HEALTHY)

@@ -1,0 +1,1 @@
+"""What is seen of the storage of a site, whatever keeps it, and whether that is well. Pure."""

@@ -1,0 +1,166 @@
+"""Whether the storage of a site is well: only if all of it is known, and all that is known is good. Pure.
+
+A resource is replicated and well when each node is online and each replica has a state, enough of them
+have the data, every disk is UpToDate, and every pair is connected and at rest. Blocks that differ between
+two such disks are seen by the hosts alone, so this is what the backend can vouch for, and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+
+from nodemanager.api.edge.edgecluster import HEALTHY, NOT_OBSERVED, UNHEALTHY, UNKNOWN
+from nodemanager.fleet.edge.storage import facts
+from nodemanager.fleet.edge.storage.facts import Replica, ReplicaVolume, StorageFacts
+
+MAX_COPIES: Final = 32
+"""DRBD joins no more of them; and every pair of them is looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How the storage of a site shall be."""
+
+    copies: int = 1
+    """On how many nodes each resource shall be, if the site has so many."""
+    nodes: Collection[str] = ()
+    """Who shall be there; empty: whoever the backend knows."""
+    free_percent: int = 0
+    """What shall be free of every pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageVerdict:
+    """How the storage is: a state of PartHealth, and why, the worst first."""
+
+    state: str
+    faults: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    summary: str = ""
+
+    @property
+    def text(self) -> str:
+        """What to tell people."""
+        return "; ".join([*self.faults, *self.unknown]) or self.summary
+
+
+def judge(seen: StorageFacts, wanted: Wanted) -> StorageVerdict:
+    """Say how the storage of a site is."""
+    faults = [*seen.faults, *_node_faults(seen, wanted), *_pool_faults(seen, wanted)]
+    unknown = list(seen.unknown)
+    if seen.sees_replicas and not seen.nodes:
+        unknown.append("the storage knows no node at all: it is new, or not the one of this site")
+    for name, replicas in sorted(seen.resources().items()):
+        found = judge_resource(name, replicas, min(wanted.copies, max(1, len(seen.nodes))))
+        faults += found.faults
+        unknown += found.unknown
+    state = UNHEALTHY if faults else UNKNOWN if unknown else HEALTHY if seen.sees_replicas else NOT_OBSERVED
+    return StorageVerdict(state, tuple(faults), tuple(unknown), _summary(seen))
+
+
+def judge_resource(name: str, replicas: Sequence[Replica], copies: int) -> StorageVerdict:
+    """Say how one resource is, of which there shall be so many copies."""
+    holders = [one for one in replicas if one.kind == facts.DISKFUL]
+    faults: list[str] = []
+    unknown = [f"{name}: the state of the replica on {one.node} is not known"
+               for one in replicas if not one.known]  # fmt: skip
+    if len(holders) < copies:
+        faults.append(f"{name} has {len(holders)} of {copies} copies")
+    for one in holders:
+        if one.known:
+            faults += _replica_faults(name, one)
+            unknown += [
+                f"{name}: the disk on {one.node} has no state" for volume in one.volumes if not volume.disk
+            ]
+            if not one.volumes:
+                unknown.append(f"{name}: nothing is said of the disk on {one.node}")
+    if len(holders) > MAX_COPIES:
+        faults.append(f"{name} has {len(holders)} copies, of which {MAX_COPIES} at most can be joined")
+    faults += pair_faults(name, [one for one in holders if one.known][:MAX_COPIES])
+    state = UNHEALTHY if faults else UNKNOWN if unknown else HEALTHY
+    return StorageVerdict(state, tuple(faults), tuple(unknown))
+
+
+def _replica_faults(name: str, one: Replica) -> Iterator[str]:
+    where = f"{name}: the disk on {one.node}"
+    for volume in one.volumes:
+        if volume.disk in ("", facts.UP_TO_DATE):
+            continue
+        if volume.disk == facts.INCONSISTENT:
+            done = _progress(volume)
+            yield (
+                f"{where} is syncing{done}"
+                if _moves(volume)
+                else f"{where} is Inconsistent, and does not sync"
+            )
+        elif volume.disk == facts.DISKLESS:
+            yield f"{where} is lost: it is Diskless, and should not be"
+        elif volume.disk == facts.OUTDATED:
+            yield f"{where} is Outdated: it must not be used"
+        else:
+            yield f"{where} is {volume.disk}"
+    if not one.promotable and all(volume.disk == facts.UP_TO_DATE for volume in one.volumes):
+        yield f"{name}: {one.node} could not use it now"
+
+
+def _moves(volume: ReplicaVolume) -> bool:
+    return any(state in ("SyncTarget", "StartingSyncT", "WFBitMapT", "WFSyncUUID")
+               for state in volume.replication.values())  # fmt: skip
+
+
+def _progress(volume: ReplicaVolume) -> str:
+    return f", {min(volume.done.values()):.0f} % done" if volume.done else ""
+
+
+def pair_faults(name: str, holders: Sequence[Replica]) -> Iterator[str]:
+    """Every pair, from both of its sides: what one of them says of itself proves nothing."""
+    for one, other in combinations(holders, 2):
+        states = [one.connections.get(other.node, ""), other.connections.get(one.node, "")]
+        pair = f"{one.node} and {other.node}"
+        if states == [facts.STANDALONE, facts.STANDALONE]:
+            yield f"{name}: {pair} both stand alone: split brain is suspected, and a person has to decide"
+        elif any(state != "Connected" for state in states):
+            bad = next(state for state in states if state != "Connected")
+            yield f"{name}: {pair} are not connected ({bad or 'nothing is said of it'})"
+        else:
+            yield from _replication_faults(name, one, other)
+            yield from _replication_faults(name, other, one)
+
+
+def _replication_faults(name: str, one: Replica, other: Replica) -> Iterator[str]:
+    for volume in one.volumes:
+        said = volume.replication.get(other.node, "")
+        if volume.disk == facts.UP_TO_DATE and said != facts.ESTABLISHED:
+            yield f"{name}: {one.node} with {other.node} is {said or 'in no known state'}"
+
+
+def _node_faults(seen: StorageFacts, wanted: Wanted) -> Iterator[str]:
+    known = {one.name for one in seen.nodes}
+    for name in sorted(set(wanted.nodes) - known):
+        yield f"the storage knows no node {name}"
+    for node in seen.nodes:
+        if not node.online:
+            yield f"node {node.name} is {node.said or 'not online'}"
+        elif node.leaving:
+            yield f"node {node.name} is being emptied ({node.said})"
+
+
+def _pool_faults(seen: StorageFacts, wanted: Wanted) -> Iterator[str]:
+    for pool in seen.pools:
+        if pool.fault:
+            yield f"pool {pool.name} on {pool.node}: {pool.fault}"
+        elif pool.total_kib and pool.free_kib is not None:
+            free = 100 * pool.free_kib / pool.total_kib
+            if free < wanted.free_percent:
+                yield f"pool {pool.name} on {pool.node} has {free:.0f} % free of {wanted.free_percent} %"
+
+
+def _summary(seen: StorageFacts) -> str:
+    nodes = f"{sum(one.online for one in seen.nodes)}/{len(seen.nodes)} nodes"
+    if not seen.sees_replicas:
+        return f"{nodes}; {seen.note or 'nobody looks at replicas'}"
+    holders = sum(one.kind == facts.DISKFUL for one in seen.replicas)
+    return f"{nodes}, {len(seen.resources())} volumes, {holders} copies"

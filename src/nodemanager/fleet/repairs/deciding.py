@@ -1,0 +1,187 @@
+"""Which hosts may put back now what drifted there, and why the others wait.
+
+Nothing is remembered from one call to the next. The operator carries it out, and `why` asks the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from nodemanager.api.common import enforcement
+from nodemanager.api.common.enforcement import Enforcement
+from nodemanager.fleet.maintenance import facts
+from nodemanager.fleet.maintenance.budget import Room
+from nodemanager.fleet.maintenance.claims import Claim, State
+from nodemanager.fleet.maintenance.decide import Wait
+from nodemanager.fleet.maintenance.facts import HostFacts
+from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.fleet.repairs import turns
+
+RETRY: Final = timedelta(minutes=10)
+"""How long after a turn that did not help a host gets another one."""
+SHORTEST: Final = timedelta(seconds=30)
+"""How long a window has to be open yet: a host needs some of it to hear of its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskingHost:
+    """A host on which something of a ConfigSet drifted."""
+
+    facts: HostFacts
+    config_set: str
+    since: datetime
+    """As the host says, which may say anything."""
+    recorded: bool = False
+    """Whether its claim is the only record of how its visit ended, in a run that is under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairedSet:
+    """A ConfigSet that hosts ask for."""
+
+    room: str
+    """The budget that it is put back under: the name of its room."""
+    is_open: bool = True
+    closes: datetime | None = None
+    """None: it is shut, or no end is in sight."""
+    opens: datetime | None = None
+    """When it opens next; None: nobody knows."""
+
+    @classmethod
+    def at(cls, room: str, window: Enforcement | None, now: datetime) -> RepairedSet:
+        """Return a set with its window at a moment."""
+        return cls(
+            room,
+            enforcement.is_open(window, now),
+            enforcement.closes_at(window, now),
+            enforcement.opens_at(window, now),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """What there is room for."""
+
+    rooms: Mapping[str, Room]
+    """What each budget leaves, by the object that it is of."""
+    running: AbstractSet[str] = frozenset()
+    """Those of maintenances that have a run: they hold for all hosts that they mean."""
+    meant: Mapping[str, Callable[[HostFacts], bool]] = field(default_factory=dict)
+    """Of rooms that do not list all of their hosts: whether one is among them."""
+
+    def take(self, host: HostFacts) -> None:
+        """Count one host more wherever it counts, whatever for it is begun with."""
+        for name, room in self.rooms.items():
+            if host.name in room.places:
+                room.take(host.name)
+            elif name in self.meant and self.meant[name](host):
+                room.count((), (), elsewhere=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A host that has its turn now."""
+
+    host: HostFacts
+    config_set: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Who begins now, in this order, and who waits."""
+
+    starts: tuple[Start, ...] = ()
+    waits: tuple[tuple[str, Wait], ...] = ()
+    """With the ConfigSet that each is about."""
+
+
+def decide(
+    asking: Iterable[AskingHost],
+    sets: Mapping[str, RepairedSet],
+    budgets: Budgets,
+    now: datetime,
+    stopped: tuple[Reason, str] | None = None,
+) -> Decision:
+    """Return whose turn it is; who has waited longest comes first. `budgets` are used up by it.
+
+    `stopped` is why nobody may begin, and the object that says so.
+
+    Nobody has waited longer than since his last turn, for whichever set that was; and who had that in vain
+    comes last. So no host keeps others from theirs, since whenever it says to wait.
+    """
+    starts: list[Start] = []
+    waits: list[tuple[str, Wait]] = []
+    begun: set[str] = set()
+    running = sorted(budgets.running)
+    for one in sorted(asking, key=_place):
+        name, found = one.facts.name, sets.get(one.config_set)
+        wait = _own(one, found, now)
+        if wait is None and stopped is not None:
+            wait = *stopped, None
+        if wait is None and name in begun:
+            wait = Reason.HOST_BUSY, f"managednode/{name}", None
+        if wait is None and found is not None:
+            wait = _refused(name, (found.room, *running), budgets)
+        if wait is not None or found is None:
+            reason, about, check = wait or (Reason.CONFIG_SET_UNKNOWN, f"configset/{one.config_set}", None)
+            waits.append((one.config_set, Wait(name, reason, about, one.since, check)))
+            continue
+        until = now + turns.LONGEST
+        until = until if found.closes is None else min(until, found.closes)
+        starts.append(Start(one.facts, one.config_set, until))
+        begun.add(name)
+        budgets.take(one.facts)
+    return Decision(tuple(starts), tuple(waits))
+
+
+def _own(
+    one: AskingHost, found: RepairedSet | None, now: datetime
+) -> tuple[Reason, str, datetime | None] | None:
+    """Return why this host cannot begin, whatever the others do."""
+    about = f"configset/{one.config_set}"
+    if found is None:
+        return Reason.CONFIG_SET_UNKNOWN, about, None
+    if (unfit := facts.unfit(one.facts)) is not None:
+        return *unfit, None
+    if not found.is_open:
+        return Reason.WINDOW_CLOSED, about, found.opens
+    if found.closes is not None and found.closes - now < SHORTEST:
+        return Reason.TIME_TOO_SHORT, about, found.opens
+    claim = one.facts.claim
+    if not isinstance(claim, Claim) or claim.state is State.DONE:
+        return None
+    if one.recorded:
+        return Reason.HOST_BUSY, claim.object, None
+    fresh = now < claim.since + RETRY
+    if fresh and claim.is_upgrade:  # the host reads there that its upgrade was given up
+        return Reason.HOST_BUSY, claim.object, claim.since + RETRY
+    if fresh and claim.repairs == one.config_set:
+        reason = claim.reason or Reason.NOT_REPAIRED
+        return reason, f"managednode/{one.facts.name}", claim.since + RETRY
+    return None
+
+
+def _place(one: AskingHost) -> tuple[bool, datetime, str, str]:
+    """Return what a host is sorted by."""
+    claim, since, in_vain = one.facts.claim, one.since, False
+    if isinstance(claim, Claim) and claim.repairs:
+        since, in_vain = max(since, claim.since), claim.state is State.HALTED
+    return in_vain, since, one.facts.name, one.config_set
+
+
+def _refused(host: str, names: Sequence[str], budgets: Budgets) -> tuple[Reason, str, datetime | None] | None:
+    """Return which budget has no room for a host; the first, that of the set, must know it at all."""
+    room = budgets.rooms.get(names[0])
+    if room is None or host not in room.places:
+        return Reason.CONFIG_SET_UNKNOWN, names[0], None
+    for name in names:
+        other = budgets.rooms.get(name)
+        reason = other.refusal(host) if other is not None and host in other.places else None
+        if reason is not None:
+            return reason, name, None
+    return None

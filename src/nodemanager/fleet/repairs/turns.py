@@ -1,0 +1,98 @@
+"""What host and operator tell each other about drifts that are put back in turn.
+
+    status.leftDrifts.asks --> the operator decides --> a claim on the host --> one pass --> leftDrifts.used
+
+A turn is a claim like that of a visit, so that all budgets count it. The host may put back what it asked for
+in one pass that begins before the claim expires; then it says that the turn is over. It begins no other pass
+for it, and without a claim none at all.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+import msgspec
+
+from nodemanager.api.common.left_drifts import LeftDrifts
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.maintenance.nodetask import VISIT
+from nodemanager.fleet.maintenance import claims
+from nodemanager.fleet.maintenance.claims import Claim, State
+from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.kube import times
+
+LONGEST: Final = timedelta(minutes=10)
+"""How long a host has to begin with its turn."""
+_RUN: Final = "repair-%Y%m%dt%H%M%S.%fz"
+
+
+class Turn(NamedTuple):
+    """What a host may do."""
+
+    run: str
+    config_set: str
+    until: datetime
+    """From then on nothing is begun."""
+
+
+class Ask(NamedTuple):
+    """A ConfigSet of which something drifted that the host may not put back yet."""
+
+    config_set: str
+    since: datetime
+
+
+def claim_of(node: ManagedNode) -> Claim | None:
+    """Return the turn that a host has, or had last; None = the last visit was for something else."""
+    claim = claims.decode(node.metadata.annotations.get(VISIT))
+    return claim if isinstance(claim, Claim) and claim.repairs else None
+
+
+def turn_of(node: ManagedNode) -> Turn | None:
+    """Return the turn that a host was given and has not said to be over; it may have run out."""
+    claim = claim_of(node)
+    used = (node.status.left_drifts or LeftDrifts()).used
+    if claim is None or claim.state is not State.WORKING or claim.host_uid != node.metadata.uid:
+        return None
+    return None if claim.run == used else Turn(claim.run, claim.repairs, claim.expires)
+
+
+def asks_of(node: ManagedNode, now: datetime) -> list[Ask]:
+    """Return what a host asks for. Its clock may be wrong: nobody waits since a time that is to come."""
+    found = (node.status.left_drifts or LeftDrifts()).asks
+    return [Ask(one.configset, min(times.parse(one.since) or now, now)) for one in found if one.configset]
+
+
+def begun(node: ManagedNode, config_set: str, until: datetime, boot_id: str, now: datetime) -> Claim:
+    """Return the claim that gives a host its turn."""
+    meta = node.metadata
+    return Claim(
+        maintenance=claims.for_repair(config_set),
+        uid=meta.uid,
+        host_uid=meta.uid,
+        run=now.astimezone(UTC).strftime(_RUN),
+        attempt=0,
+        state=State.WORKING,
+        since=now,
+        begun=now,
+        expires=until,
+        generation=meta.generation,
+        boot_id=boot_id,
+    )
+
+
+def ended(claim: Claim, left: LeftDrifts | None, now: datetime) -> Claim | None:
+    """Return how a turn has ended; None = it has not.
+
+    An agent that never says so, such as one of an older version, is not waited for without an end.
+    """
+    left = left or LeftDrifts()
+    if left.used == claim.run:
+        open_still = any(one.configset == claim.repairs for one in left.asks)
+        state, reason = (State.HALTED, Reason.NOT_REPAIRED) if open_still else (State.DONE, Reason.SUCCEEDED)
+    elif now >= claim.expires + claims.GRACE:
+        state, reason = State.HALTED, Reason.TURN_NOT_USED
+    else:
+        return None
+    return msgspec.structs.replace(claim, state=state, since=now, reason=reason)

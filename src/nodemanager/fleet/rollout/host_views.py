@@ -1,0 +1,89 @@
+"""What a host says, read once for all sets of a rollout that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from nodemanager.api.common import node_conditions
+from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode, is_held, is_silent
+from nodemanager.fleet.rollout import visitors
+from nodemanager.kube import conditions, times
+
+SILENT: Final = "silent"
+TROUBLES: Final = {node_conditions.CONTESTED: "something is contested", node_conditions.DRIFTED: "drifted"}
+"""Conditions that say so of a host, whatever it reports of a set."""
+
+
+class HostView(NamedTuple):
+    """One host."""
+
+    node: ManagedNode
+    made: datetime | None
+    since: datetime | None
+    """Since when it is heard, or is not."""
+    gone: str
+    """Why it cannot be asked; empty = it can."""
+    away: str
+    """Who else has it unavailable; empty = nobody."""
+    troubles: Sequence[tuple[str, conditions.Condition]]
+    reports: Mapping[str, AppliedConfigSet]
+
+    @property
+    def lasts(self) -> bool:
+        """Whether what follows from it stays the same until it says something else.
+
+        How long a host is silent depends on the time, and what troubles one on what was seen before.
+        """
+        return not self.troubles and not is_silent(self.node)
+
+
+def view_of(node: ManagedNode, now: datetime | None = None) -> HostView:
+    """Return what a host says."""
+    alive = conditions.get(node.status.conditions, node_conditions.ALIVE)
+    since = times.parse(alive.last_transition_time) if alive else None
+    return HostView(
+        node,
+        times.parse(node.metadata.creation_timestamp),
+        since,
+        gone(node, now),
+        visitors.of(node, since, now),
+        tuple(_troubles(node)),
+        {one.name: one for one in reversed(node.status.configsets)},  # of two, the first counts
+    )
+
+
+def calm(nodes: Iterable[ManagedNode]) -> list[str]:
+    """Return the hosts that nothing troubles."""
+    return [one.metadata.name for one in nodes if not any(_troubles(one))]
+
+
+def gone(node: ManagedNode, now: datetime | None = None) -> str:
+    """Return why a host cannot be asked; empty = it can."""
+    status, silent = node.status, is_silent(node)
+    if not (status.release or status.agent_version or status.configsets):
+        return "has no agent"
+    if is_held(node) or (silent and _is_to_be_held(node, now)):
+        return "held"
+    return SILENT if silent else ""
+
+
+def _is_to_be_held(node: ManagedNode, now: datetime | None) -> bool:
+    """Tell whether somebody holds a host, which cannot say so."""
+    until = times.parse(node.spec.hold.until) if node.spec.hold is not None else None
+    return until is not None and (now is None or until > now)
+
+
+def _troubles(node: ManagedNode) -> Iterator[tuple[str, conditions.Condition]]:
+    found = node.status.conditions
+    for kind, why in TROUBLES.items():
+        one = conditions.get(found, kind)
+        left_alone = one is not None and one.reason == node_conditions.OBSERVED
+        if one is not None and one.status == conditions.TRUE and not left_alone:
+            yield why, one
+    ready = conditions.get(found, conditions.READY)
+    if ready is None or ready.reason != node_conditions.APPLY_FAILED or ready.status != conditions.FALSE:
+        return
+    if not any(one.error or one.conflicts for one in node.status.configsets):
+        yield "its last pass broke off", ready

@@ -1,0 +1,64 @@
+"""What a look at the hosts of a rollout need not find out again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.common.rollout import RolloutStatus, Turn
+from nodemanager.fleet.rollout.facts import RolloutHost
+
+
+class Part(NamedTuple):
+    """One set of a rollout, and what hosts are to know of it."""
+
+    name: str
+    status: RolloutStatus
+
+
+Judged = tuple[ManagedNode, RolloutHost | None]
+"""What a host said, and how it is by that; None = it takes no part."""
+
+
+class Remembered(NamedTuple):
+    """What is known of hosts before a look."""
+
+    hosts: Mapping[str, Judged]
+    """By name."""
+    same_turns: bool
+    """Whether it is their turn since when it was."""
+
+
+class HostMemory:
+    """How hosts were judged that have said nothing since; whoever looks again and again keeps it.
+
+    A cache has the same object of a host until that says something else. What follows from it is the same
+    as long as the change is, however far that may be: the threshold only matters to who is silent, of
+    whom nothing is remembered, and to since when it is a host's turn.
+    """
+
+    def __init__(self) -> None:
+        self._about: Sequence[Part] = ()
+        self._turns: Sequence[Sequence[Turn]] = ()
+        self._known: dict[str, Judged] = {}
+
+    def begin(self, parts: Sequence[Part]) -> Remembered:
+        """Return what is known of hosts; nothing, if something else is rolled out by now."""
+        about = [Part(one.name, _without_progress(one.status)) for one in parts]
+        if about != self._about:
+            self._about, self._known = about, {}
+        before, self._turns = self._turns, [one.status.turns for one in parts]
+        return Remembered(self._known, before == self._turns)
+
+    def end(self, known: dict[str, Judged]) -> None:
+        """Keep what is known after a look, and nothing of hosts that are gone."""
+        self._known = known
+
+
+def _without_progress(status: RolloutStatus) -> RolloutStatus:
+    return msgspec.structs.replace(
+        status, message="", counts=None, since=None, phase="", reason="", threshold=0, turns=[], stage=0
+    )

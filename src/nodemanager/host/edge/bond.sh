@@ -1,0 +1,120 @@
+#!/bin/sh
+# Changes the mode of a bond, or puts back its files and its mode; alone, without agent, API or network.
+#
+#   bond.sh flip|restore|revert FOLDER BOND MODE PRIMARY MAC ROOT CARD...
+#
+# flip     makes it MODE, if FOLDER/armed is there: nothing is changed that nobody would put back
+# restore  what the dead-man runs: takes FOLDER/armed, or leaves all as it is if somebody else took it
+# revert   the same as restore, for one who has taken it already
+#
+# FOLDER/before has files as they were, FOLDER/absent the names of those that were not there. A bond changes
+# its mode only while it is down and has no cards, so it is empty for a moment; every line goes on after a
+# failure, because a bond that is put together again in the wrong mode is better than one in pieces.
+set -u
+verb=$1 folder=$2 bond=$3 mode=$4 primary=$5 mac=$6 root=$7
+shift 7
+files=$root/etc/systemd/network
+bonding=$root/sys/class/net/$bond/bonding
+
+is_so() { # whether it has the mode, and all cards, and is up
+    read -r now _ <"$bonding/mode" && [ "$now" = "$mode" ] || return 1
+    read -r flags <"$bonding/../flags" && [ $((flags & 1)) = 1 ] || return 1
+    have=$(cat "$bonding/slaves") || return 1
+    for card in "$@"; do
+        case " $have " in *" $card "*) ;; *) return 1 ;; esac
+    done
+}
+
+primary_is_so() { # of a flip, none given is any; of all else, it is none
+    case $mode in active-backup | balance-tlb | balance-alb) ;; *) return 0 ;; esac
+    [ -n "$primary" ] || [ "$verb" != flip ] || return 0
+    now=$(cat "$bonding/primary") && [ "$now" = "$primary" ]
+}
+
+set_primary() {
+    if [ -n "$primary" ]; then ip link set dev "$bond" type bond primary "$primary"; else echo >"$bonding/primary"; fi
+}
+
+keep_address() { # an empty bond gets another one, and then that of its first card
+    [ -n "$mac" ] || return 0
+    read -r now <"$bonding/../address" && [ "$now" = "$mac" ] || ip link set dev "$bond" address "$mac"
+}
+
+put_together() {
+    failed=0
+    ip link set dev "$bond" down || failed=1
+    for card in "$@"; do ip link set dev "$card" nomaster || failed=1; done
+    ip link set dev "$bond" type bond mode "$mode" || failed=1
+    for card in "$@"; do
+        ip link set dev "$card" down || failed=1
+        ip link set dev "$card" master "$bond" || failed=1
+    done
+    keep_address || failed=1
+    ip link set dev "$bond" up || failed=1
+    return "$failed"
+}
+
+networkd_off() { # else it takes cards back that it sees leave; its socket would start it again
+    for unit in systemd-networkd.socket systemd-networkd.service; do
+        if systemctl is-active --quiet "$unit"; then echo "$unit" >>"$folder/stopped"; fi
+    done
+    if [ -e "$folder/stopped" ]; then systemctl stop systemd-networkd.socket systemd-networkd.service; fi
+}
+
+networkd_on() { # also what an earlier run stopped that was killed; it brings back addresses and routes
+    [ -s "$folder/stopped" ] || { rm -f "$folder/stopped"; return 0; } # empty: the power went
+    systemctl start $(sort -u "$folder/stopped") && rm -f "$folder/stopped"
+}
+
+change() {
+    status=0
+    if [ -d "$bonding" ] && ! is_so "$@"; then
+        networkd_off
+        put_together "$@" || status=1
+        is_so "$@" || status=1
+    fi
+    if [ -d "$bonding" ] && ! primary_is_so; then
+        set_primary && primary_is_so || status=1
+    fi
+    networkd_on || status=1
+    return "$status"
+}
+
+put_back_files() {
+    failed=0
+    for kept in "$folder"/before/*; do
+        [ -f "$kept" ] || continue
+        name=${kept##*/}
+        cmp -s "$kept" "$files/$name" && continue
+        cp -p "$kept" "$files/.$name.nodemanager" && mv -f "$files/.$name.nodemanager" "$files/$name" || failed=1
+    done
+    for kept in "$folder"/absent/*; do
+        [ ! -f "$kept" ] || rm -f "$files/${kept##*/}" || failed=1
+    done
+    sync
+    return "$failed"
+}
+
+if [ "$verb" = restore ]; then
+    mv "$folder/armed" "$folder/fired" 2>/dev/null || exit 0
+fi
+exec 9>"$folder/lock"
+case $verb in
+flip)
+    flock -w 60 9 || { echo "somebody else is changing $bond" >&2; exit 4; }
+    [ -e "$folder/armed" ] || { echo "nothing is armed, or it was put back" >&2; exit 3; }
+    change "$@"
+    ;;
+restore | revert)
+    flock -w 60 9 || echo "somebody else has been changing $bond for a minute; going on" >&2
+    put_back_files
+    kept=$?
+    change "$@" && status=$kept || status=1
+    echo "$status" >"$folder/restored.new" && mv -f "$folder/restored.new" "$folder/restored"
+    exit "$status"
+    ;;
+*)
+    echo "cannot $verb a bond" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,227 @@
+"""A change of a bond on disk: what was, what shall be, and how far it is; one folder for each bond.
+
+plan.json            what is changed; written last, so that without it there is no change
+before/  absent/     files as they were, and names of those that were not there
+staged/              files as they shall be
+bond.sh              what changes the mode and puts everything back
+armed                the dead-man waits; taken by one rename: to `fired` by the dead-man, to `committed` or
+                     `reverted` by us; so only one of them has its way
+restored             how putting back ended, as bond.sh writes it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import resources
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from nodemanager.host import edge
+from nodemanager.host.base import HostError
+from nodemanager.host.edge import networkd_files
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.state import state_files
+from nodemanager.kube.errors import UNREADABLE
+
+T = TypeVar("T")
+SCRIPT: Final = "bond.sh"
+PLAN: Final = "plan.json"
+ARMED, FIRED, COMMITTED, REVERTED, RESTORED = "armed", "fired", "committed", "reverted", "restored"
+BEFORE, ABSENT, STAGED = "before", "absent", "staged"
+_MAX: Final = 1024 * 1024
+_MAX_BONDS: Final = 64
+_LINK_NAME: Final = re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
+
+
+class Phase(StrEnum):
+    """How far a change is."""
+
+    STAGED = "Staged"
+    ARMED = "Armed"
+    FIRED = "Fired"
+    COMMITTED = "Committed"
+    REVERTED = "Reverted"
+    RESTORING = "Restoring"
+    """It is being put back, or who did that was killed."""
+    RESTORE_FAILED = "RestoreFailed"
+
+
+class BondPlan(msgspec.Struct, frozen=True):
+    """What is changed."""
+
+    bond: str
+    mode: str
+    before_mode: str
+    slaves: tuple[str, ...]
+    primary: str = ""
+    before_primary: str = ""
+    up: tuple[str, ...] = ()
+    """Cards whose link was up when it was staged: they have to come back."""
+    mac: str = ""
+    """The address of the bond, which it loses with its last card."""
+
+
+class Arming(msgspec.Struct, frozen=True):
+    """The dead-man."""
+
+    unit: str
+    deadline: str
+    """For people, by the clock of the host."""
+    until: float
+    """Seconds since the boot at which it acts."""
+    boot_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class BondRecord:
+    """The folder of one bond."""
+
+    tree: Tree
+    state: str
+    bond: str
+
+    @property
+    def folder(self) -> str:
+        """Where it is, below the root."""
+        return f"{self.state}/bonds/{self.bond}"
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return Path(self.tree.outside(self.folder))
+
+    def plan(self) -> BondPlan | None:
+        """Return what is changed; None = nothing is."""
+        return _decoded(self._read(PLAN), BondPlan)
+
+    def staged(self) -> BondPlan:
+        """Return what is changed; raises where nothing is."""
+        plan = self.plan()
+        if plan is None:
+            raise HostError(f"cannot go on with {self.bond}: no change of it is staged on this host")
+        return plan
+
+    def arming(self) -> Arming | None:
+        """Return the dead-man that waits; None = none does."""
+        return _decoded(self._read(ARMED), Arming)
+
+    def phase(self) -> Phase:
+        """Return how far the change is."""
+        for name, phase in ((ARMED, Phase.ARMED), (FIRED, Phase.FIRED), (COMMITTED, Phase.COMMITTED),
+                            (REVERTED, Phase.REVERTED)):  # fmt: skip
+            if (self.path / name).exists():
+                return phase
+        return Phase.STAGED
+
+    def restored(self) -> int | None:
+        """Return how putting back ended; None = it did not."""
+        text = (self._read(RESTORED) or b"").strip()
+        return int(text) if text.isdigit() else None
+
+    def stage(self, plan: BondPlan, files: dict[str, str]) -> None:
+        """Have everything on disk that a change needs, and nothing of an earlier one."""
+        self.remove()
+        for name in ("", BEFORE, ABSENT, STAGED):
+            state_files.prepare_below(self.tree, f"{self.folder}/{name}" if name else self.folder)
+        for name, text in files.items():
+            live = Path(self.tree.outside(f"{networkd_files.ETC}/{name}"))
+            if live.is_symlink():
+                raise HostError(
+                    f"cannot stage {live}: it is a link, which somebody else made; remove it first"
+                )
+            if live.exists():
+                mode = live.stat().st_mode & 0o777
+                self._write(f"{BEFORE}/{name}", live.read_bytes(), mode)
+            else:
+                self._write(f"{ABSENT}/{name}", b"")
+            self._write(f"{STAGED}/{name}", text.encode(), 0o644)
+        script = (resources.files(edge) / SCRIPT).read_bytes()
+        self._write(SCRIPT, script, 0o700)
+        self._write(PLAN, msgspec.json.encode(plan))
+
+    def remove(self) -> None:
+        """Forget the change; the plan goes first."""
+        with contextlib.suppress(FileNotFoundError):
+            (self.path / PLAN).unlink()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def arm(self, arming: Arming) -> None:
+        """Write down that the dead-man waits; what an earlier one did is forgotten."""
+        for name in (FIRED, REVERTED, COMMITTED, RESTORED):
+            with contextlib.suppress(FileNotFoundError):
+                (self.path / name).unlink()
+        self._write(ARMED, msgspec.json.encode(arming))
+
+    def take(self, name: str) -> bool:
+        """Take `armed`; False = somebody else has taken it, or it was not there."""
+        try:
+            os.rename(self.path / ARMED, self.path / name)  # noqa: PTH104 - as the dead-man does
+        except FileNotFoundError:
+            return False
+        self._sync()
+        return True
+
+    def mark(self, name: str) -> None:
+        """Write down a phase that nobody competes for; how an earlier putting back ended does not count."""
+        for other in (FIRED, COMMITTED, REVERTED, RESTORED):
+            if other != name:
+                with contextlib.suppress(FileNotFoundError):
+                    (self.path / other).unlink()
+        self._write(name, b"")
+
+    def wanted_files(self) -> dict[str, str]:
+        """Return files as they shall be, by name."""
+        return {one.name: one.read_text("utf-8") for one in sorted((self.path / STAGED).glob("*"))}
+
+    def digest(self, which: str) -> str:
+        """Return what two hosts with the same files have alike."""
+        found = hashlib.sha256()
+        for one in sorted((self.path / which).glob("*")):
+            found.update(f"{one.name}\0{len(one.read_bytes())}\0".encode() + one.read_bytes())
+        return found.hexdigest()
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            with (self.path / name).open("rb") as file:
+                return file.read(_MAX)
+        except OSError:
+            return None
+
+    def _write(self, name: str, data: bytes, mode: int = 0o600) -> None:
+        self.tree.forget()
+        state_files.write(self.tree, f"{self.folder}/{name}", data, mode)
+
+    def _sync(self) -> None:
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def is_link_name(name: str) -> bool:
+    """Tell whether it can be the name of a bond, and of its folder, as the schema of tasks has it."""
+    return _LINK_NAME.fullmatch(name) is not None
+
+
+def records(tree: Tree, state: str) -> list[BondRecord]:
+    """Return the changes that there are on this host."""
+    folder = Path(tree.outside(f"{state}/bonds"))
+    names = sorted(one.name for one in folder.iterdir())[:_MAX_BONDS] if folder.is_dir() else []
+    found = [BondRecord(tree, state, name) for name in names if is_link_name(name)]
+    return [one for one in found if one.plan() is not None]
+
+
+def _decoded(data: bytes | None, kind: type[T]) -> T | None:
+    try:
+        return None if data is None else msgspec.json.decode(data, type=kind)
+    except UNREADABLE:
+        return None

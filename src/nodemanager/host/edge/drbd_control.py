@@ -1,0 +1,149 @@
+"""What is done to a resource of DRBD: resyncs paused and resumed by the flag of this host, and a verify.
+
+By drbdsetup, which needs no configuration: under LINSTOR that is the satellite's, and drbdadm cannot see it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from nodemanager.api.common.edge_state import DrbdPeer, DrbdPeerVolume, DrbdResource
+from nodemanager.host.base import HostError, Runner
+from nodemanager.host.edge import drbd
+
+PAUSE, RESUME, VERIFY = "pause-sync", "resume-sync", "verify"
+USER: Final = "user"
+POLL: Final = 2.0
+_TIMEOUT: Final = 30.0
+_VERIFYING: Final = ("VerifyS", "VerifyT")
+
+
+class Target(NamedTuple):
+    """A volume on a peer, as drbdsetup is told of it."""
+
+    minor: int
+    node: int
+    volume: int
+
+
+@dataclass(frozen=True, slots=True)
+class DrbdControl:
+    """DRBD of one host."""
+
+    root: str | Path
+    run: Runner
+    poll: float = POLL
+
+    async def resource(self, name: str) -> tuple[str, DrbdResource]:
+        """Return the version of DRBD and a resource; raises HostError if there is none such."""
+        version, found = await drbd.resources(self.root, self.run)
+        for one in found:
+            if one.name == name:
+                return version, one
+        raise HostError(f"cannot find resource {name} of DRBD on this host: there is none of this name")
+
+    async def paused(self, name: str, *, paused: bool) -> list[Target]:
+        """Return the volumes on peers whose resync this host has paused, or has not."""
+        _, found = await self.resource(name)
+        return targets(found, paused=paused)
+
+    async def set_paused(self, name: str, wanted: Iterable[Target] | None, *, paused: bool) -> int:
+        """Pause or resume; of `wanted` volumes, or of all. Returns how many were not so before."""
+        version, found = await self.resource(name)
+        chosen = None if wanted is None else set(wanted)
+        there = [one for one in targets(found, paused=not paused) if chosen is None or one in chosen]
+        for one in there:
+            argv = command(version, PAUSE if paused else RESUME, name, one)
+            (await self.run(argv, timeout=_TIMEOUT)).check()
+        left = [one for one in await self.paused(name, paused=not paused) if chosen is None or one in chosen]
+        if left:
+            raise HostError(
+                f"cannot {PAUSE if paused else RESUME} {name}: drbdsetup did, and {len(left)} of its volumes"
+                " are as before"
+            )
+        return len(there)
+
+    async def verify(self, name: str) -> int:
+        """Compare with all peers that have data, one after the other; return how many KiB differ."""
+        version, found = await self.resource(name)
+        compared = _with_data(found)
+        for one in compared:
+            _, now = await self.resource(name)
+            peer, there = _volume(now, one)
+            if there.replication not in _VERIFYING:
+                if why := _not_comparable(name, peer, there):
+                    raise HostError(why)
+                (await self.run(command(version, VERIFY, name, one), timeout=_TIMEOUT)).check()
+            await self._ended(name, one)
+        _, after = await self.resource(name)
+        there_now = [_volume(after, one) for one in compared]
+        if why := next(filter(None, (_not_comparable(name, *one) for one in there_now)), ""):
+            raise HostError(why)  # it was broken off, whatever is counted
+        left = [there.out_of_sync for _, there in there_now]
+        if None in left:
+            raise HostError(f"cannot tell what differs of {name}: DRBD does not say how much is out of sync")
+        return sum(one or 0 for one in left)
+
+    async def _ended(self, name: str, target: Target) -> None:
+        while True:
+            _, found = await self.resource(name)
+            peer, there = _volume(found, target)
+            if peer.connection != drbd.CONNECTED:
+                raise HostError(f"cannot verify {name}: its connection to {peer.name} is {peer.connection}")
+            if there.replication not in _VERIFYING:
+                return
+            await asyncio.sleep(self.poll)
+
+
+def command(version: str, verb: str, name: str, target: Target) -> list[str]:
+    """Return how drbdsetup is told; 8.4 knows a minor number, 9 a resource, a peer and a volume; pure."""
+    if version == "8":
+        return ["drbdsetup", verb, str(target.minor)]
+    return ["drbdsetup", verb, name, str(target.node), str(target.volume)]
+
+
+def all_targets(found: DrbdResource) -> list[Target]:
+    """Return the volumes on all peers; raises HostError where there is nobody to talk to."""
+    minors = {one.volume: one.minor for one in found.volumes}
+    there = [Target(minors.get(one.volume, 0), peer.node_id, one.volume)
+             for peer in found.peers for one in peer.volumes]  # fmt: skip
+    if not there:
+        raise HostError(f"cannot go on with {found.name}: it has no peer")
+    return there
+
+
+def _with_data(found: DrbdResource) -> list[Target]:
+    """Return the volumes on peers that have data, as a tie-breaker has not; raises HostError without any."""
+    here = {one.volume for one in found.volumes if one.disk == drbd.DISKLESS}
+    there = [one for one in all_targets(found)
+             if one.volume not in here and _volume(found, one)[1].disk != drbd.DISKLESS]  # fmt: skip
+    if not there:
+        raise HostError(f"cannot verify {found.name}: there are no two hosts here that have its data")
+    return there
+
+
+def targets(found: DrbdResource, *, paused: bool) -> list[Target]:
+    """Return the volumes on peers whose resync this host has paused, or has not; pure."""
+    by_user = {(peer.node_id, one.volume): USER in one.resync_suspended.split(",")
+               for peer in found.peers for one in peer.volumes}  # fmt: skip
+    return [one for one in all_targets(found) if by_user[one.node, one.volume] == paused]
+
+
+def _volume(found: DrbdResource, target: Target) -> tuple[DrbdPeer, DrbdPeerVolume]:
+    for peer in found.peers:
+        for one in peer.volumes:
+            if (peer.node_id, one.volume) == (target.node, target.volume):
+                return peer, one
+    raise HostError(f"cannot go on with {found.name}: volume {target.volume} on a peer is gone")
+
+
+def _not_comparable(name: str, peer: DrbdPeer, there: DrbdPeerVolume) -> str:
+    in_sync = peer.connection == drbd.CONNECTED and there.replication == drbd.ESTABLISHED
+    if in_sync and there.disk != drbd.DISKLESS:
+        return ""
+    state = ", ".join(one or "unknown" for one in (peer.connection, there.replication, there.disk))
+    return f"cannot verify {name}: it is not connected and in sync with {peer.name} ({state})"

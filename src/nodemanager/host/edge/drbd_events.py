@@ -1,0 +1,67 @@
+"""Hears from DRBD that something changed; what, is then read anew.
+
+So lines that were lost, or came in an odd order, do no harm. Progress is in none of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from nodemanager.host.base import Follower
+from nodemanager.host.edge import drbd
+from nodemanager.host.process.runner import RunError
+
+log = logging.getLogger(__name__)
+EVENTS: Final = ("drbdsetup", "events2", "all")
+AGAIN: Final = 30.0
+"""Seconds after which a stream that ended, or never began, is tried again."""
+_NEWS: Final = frozenset((b"create", b"change", b"destroy", b"rename"))
+
+
+def is_news(line: bytes) -> bool:
+    """Tell whether a line says that something changed, and not how it is or that a helper ran; pure."""
+    words = line.split(None, 2)
+    return any(word in _NEWS for word in words[:2])  # a time may stand before it
+
+
+@dataclass(frozen=True, slots=True)
+class DrbdEvents:
+    """Follows DRBD as long as its module is there."""
+
+    root: str | Path
+    follow: Follower
+    changed: Callable[[], None]
+    again: float = AGAIN
+
+    @property
+    def name(self) -> str:
+        """How it is called in logs."""
+        return "drbd events"
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        told = ""
+        while True:
+            if drbd.is_loaded(self.root):
+                why = await self._followed()
+                if why != told:
+                    log.warning("%s; DRBD is looked at now and then only", why)
+                told = why
+                self.changed()  # what was said meanwhile nobody heard
+            await asyncio.sleep(self.again)
+
+    async def _followed(self) -> str:
+        """Follow a stream to its end; return why that is over."""
+        try:
+            return f"drbdsetup events2 ended with {await self.follow(EVENTS, self._heard)}"
+        except RunError as error:
+            return str(error)
+
+    def _heard(self, line: bytes) -> None:
+        if is_news(line):
+            self.changed()

@@ -1,0 +1,93 @@
+"""Files in /oem of Kairos: made of what is committed for a bond, checked, and written only when different."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from nodemanager.host.base import HostError, NotSupported, Runner
+from nodemanager.host.edge import networkd_files
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.init import placing
+from nodemanager.host.process.runner import CommandNotFound
+from nodemanager.host.state import state_files
+
+OEM: Final = "/oem"
+STAGE: Final = "initramfs"
+"""Before networkd begins."""
+MODE: Final = 0o600
+REPLACED: Final = "\ufffd"
+"""What stands for a byte that is no text."""
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_TIMEOUT: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class OemFiles:
+    """/oem of one host."""
+
+    tree: Tree
+    state: str
+    run: Runner
+    prefix: str = ""
+    """What a program has to put before a path of the host."""
+
+    def read(self, name: str) -> str | None:
+        """Return what a file contains; None = it is not there."""
+        if not _NAME.fullmatch(name):
+            raise HostError(f"cannot write {name[:64]!r}: that is no name of a file in {OEM}")
+        if not Path(self.tree.outside(OEM)).is_dir():
+            raise NotSupported(f"cannot write {OEM}/{name}: this host has no {OEM}, so it is no Kairos")
+        found = placing.read(self.tree, f"{OEM}/{name}")
+        if found is not None and (REPLACED in found or len(found) >= placing.MAX_BYTES):
+            raise HostError(
+                f"cannot replace {OEM}/{name}: it could not be put back, as it is no text or too long; remove"
+                " it first"
+            )
+        return found
+
+    async def put(self, name: str, content: str) -> bool:
+        """Write a file that kairos-agent finds good; return whether it was another one before."""
+        if self.read(name) == content:
+            return False
+        await self._check(name, content)
+        return self.put_back(name, content)
+
+    def put_back(self, name: str, content: str) -> bool:
+        """Write a file that was there, whatever kairos-agent thinks of it; permissions stay as they are."""
+        mode = MODE if self.read(name) is None else None
+        return placing.put(self.tree, f"{OEM}/{name}", content, mode)
+
+    def remove(self, name: str) -> None:
+        """Take a file away; one that is not there is."""
+        if self.read(name) is not None:
+            placing.take_away(self.tree, f"{OEM}/{name}")
+
+    async def _check(self, name: str, content: str) -> None:
+        folder = f"{self.state}/oem"
+        state_files.prepare_below(self.tree, folder)
+        state_files.write(self.tree, f"{folder}/{name}", content.encode())
+        try:
+            argv = ["kairos-agent", "validate", f"{self.prefix}{folder}/{name}"]
+            (await self.run(argv, timeout=_TIMEOUT)).check()
+        except CommandNotFound as error:
+            raise NotSupported(f"cannot check {name}: this host has no kairos-agent") from error
+        finally:
+            placing.take_away(self.tree, f"{folder}/{name}")
+
+
+def of_bond(bond: str, files: Mapping[str, str]) -> str:
+    """Return what writes the files of a bond at every boot; JSON is YAML, and needs no quoting; pure."""
+    if not files:
+        raise HostError(f"cannot write files of {bond} at boot: none of them differ from those that count")
+    owned = {"permissions": 0o644, "owner": 0, "group": 0}
+    written = [
+        {"path": f"{networkd_files.ETC}/{name}", **owned, "content": text}
+        for name, text in sorted(files.items())
+    ]
+    stages = {"stages": {STAGE: [{"name": f"files of {bond}", "files": written}]}}
+    return f"#cloud-config\n{json.dumps(stages, indent=2)}\n"

@@ -1,0 +1,174 @@
+#!/bin/sh
+# @WRITTEN@
+# Puts a new program of the agent in place, restarts the agent, and puts the old program back unless the new one
+# proves itself in time. It needs neither of the two: whatever the new one does, this goes on. It is started by the
+# upgrade and at every boot, and may be killed at any line: where it is can be told from which files there are.
+#
+#   PROGRAM.new                    nothing was replaced yet
+#   PROGRAM.previous, and no .new  the new program is in place, and has to prove itself
+#   neither                        the old program is back
+#
+# usage: guard.sh systemd|openrc|rc.d
+set -u
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export PATH
+umask 077
+init=$1
+state=@STATE@
+service=nodemanager
+
+# Not by output_log of OpenRC: the start-stop-daemon of Debian does not know that, and would not start us.
+log=/var/log/nodemanager.log
+if [ "$init" = openrc ] && { true >> "$log"; } 2>/dev/null; then
+    exec >> "$log" 2>&1
+fi
+
+value() {
+    sed -n "s/^$2=//p" "$state/$1" 2>/dev/null
+}
+
+# A moment that no change of the clock moves; without /proc, our own naps are counted.
+naps=0
+now() {
+    if [ -r /proc/uptime ]; then
+        read -r moment _ < /proc/uptime
+        moment=${moment%%.*}
+    else
+        moment=$naps
+    fi
+}
+
+# What we change is on disk. Not all there is: a network filesystem whose server is gone would never end.
+flush() {
+    sync -f "$state" "${program%/*}" 2>/dev/null || sync
+}
+
+nap() {
+    sleep 1
+    naps=$((naps + 1))
+}
+
+# Whole, or not there at all, also after a power cut.
+note() {
+    printf '%s\n' "$2" > "$state/$1.new" && flush && mv -f "$state/$1.new" "$state/$1" && flush
+}
+
+note_restarted() {
+    note restarted "boot=$boot
+began=$began
+boots=$boots"
+}
+
+restart() {
+    case $init in
+        systemd)
+            systemctl reset-failed "$service" 2>/dev/null # a unit with a limit of starts may have reached it
+            systemctl --no-block restart "$service"
+            ;;
+        openrc) rc-service "$service" restart ;;
+        *) service "$service" onerestart ;; # also one that is not to be started at boot
+    esac
+}
+
+# The agent alone, and at once: one that hangs would not listen to less. What it runs goes on.
+kill_agent() {
+    case $init in
+        systemd)
+            pid=$(systemctl show --property=MainPID "$service" | sed 's/^MainPID=//')
+            [ "${pid:-0}" = 0 ] || kill -KILL "$pid"
+            ;;
+        openrc)
+            pid=$(cat "/run/$service.pid" 2>/dev/null)
+            [ -z "$pid" ] || pkill -KILL -P "$pid"
+            ;;
+        *) pkill -KILL -F "/var/run/$service-agent.pid" ;;
+    esac
+}
+
+# Why there is nothing to wait for any more; silence = there is. systemd alone can be asked.
+lost() {
+    [ "$init" = systemd ] || return 0
+    told=$(systemctl show --property=Job --property=ActiveState --property=NRestarts "$service") || return 0
+    case $told in
+        *Job=[1-9]*) ;; # it is being started
+        *ActiveState=failed*) echo "it ended, and is not started again" ;;
+        *NRestarts=[3-9]* | *NRestarts=[1-9][0-9]*) echo "it ended several times" ;;
+    esac
+}
+
+finish() {
+    echo "upgrade of the agent from $before to $after: $1${2:+: $2}"
+    # On a full disk we wait: started anew, we would have to restart the agent again.
+    until note outcome "id=$id
+result=$1
+message=$2" && rm -f "$state/intent" "$state/proof" "$state/restarted"; do
+        nap
+    done
+    flush
+    exit 0
+}
+
+[ -f "$state/intent" ] || exit 0
+id=$(value intent id) program=$(value intent program) seconds=$(value intent seconds)
+before=$(value intent before) after=$(value intent after)
+if [ -z "$id" ] || [ -z "$program" ] || [ -z "$seconds" ]; then
+    echo "cannot read $state/intent; nothing is replaced" >&2
+    rm -f "$state/intent"
+    exit 0
+fi
+if [ "$(value outcome id)" = "$id" ]; then # all is done but for this
+    rm -f "$state/intent" "$state/proof" "$state/restarted"
+    exit 0
+fi
+
+now
+began=$moment
+boot=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)
+boots=$(value restarted boots)
+boots=${boots:-0}
+if [ -n "$boot" ] && [ "$(value restarted boot)" = "$boot" ]; then # we were killed, and the time has gone on
+    began=$(value restarted began)
+    began=${began:-$moment}
+elif [ -e "$state/restarted" ]; then # the host went down: the time begins anew, but not for ever
+    boots=$((boots + 1))
+    note_restarted
+fi
+if [ -e "$program.new" ]; then
+    if ! mv -f "$program.new" "$program"; then
+        rm -f "$program.new"
+        finish failed "the file could not be put in place"
+    fi
+    flush
+    echo "$program is $after now; it has $seconds s to prove itself, or $before comes back"
+fi
+
+if [ -e "$program.previous" ]; then
+    if [ ! -e "$state/restarted" ]; then
+        restart
+        note_restarted
+    fi
+    why="it did not prove itself within $seconds s"
+    while :; do
+        [ "$(cat "$state/proof" 2>/dev/null)" != "$id" ] || finish proven ""
+        now
+        [ $((moment - began)) -lt "$seconds" ] || break
+        gone=$(lost)
+        [ "$boots" -lt 3 ] || gone="the host went down $boots times meanwhile"
+        if [ -n "$gone" ]; then
+            why=$gone
+            break
+        fi
+        nap
+    done
+    echo "$after comes to nothing: $why; back to $before"
+    until mv -f "$program.previous" "$program"; do # not every init system would start us again
+        nap
+    done
+    flush
+fi
+kill_agent
+for _ in 1 2 3 4 5; do
+    ! restart || break
+    nap
+done
+finish returned "${why:-it did not prove itself}"

@@ -1,0 +1,104 @@
+"""The guard of an upgrade, as a service of the host's init system: it outlives the agent, and a reboot."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import resources
+from typing import Final
+
+from nodemanager.host import init
+from nodemanager.host.base import HostError, ServiceKey, ServiceManager
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.init import placing, systems
+from nodemanager.host.self_update.records import UpgradeRecords
+from nodemanager.host.services.choose import Name
+
+SCRIPT: Final = "guard.sh"
+_DASHED: Final = "nodemanager-guard"
+_PLAIN: Final = "nodemanager_guard"
+WRITTEN: Final = "Written by nodemanager upgrade-agent; written anew by it, so do not edit."
+
+
+@dataclass(frozen=True, slots=True)
+class GuardService:
+    """What the guard is to one init system."""
+
+    name: Name
+    service: str
+    path: str
+    mode: int
+    template: str
+
+
+SERVICES: Final = {
+    one.name: one
+    for one in (
+        GuardService("systemd", _DASHED, f"/etc/systemd/system/{_DASHED}.service", 0o644, "guard.service"),
+        GuardService("openrc", _DASHED, f"/etc/init.d/{_DASHED}", 0o755, "guard.openrc"),
+        GuardService("rc.d", _PLAIN, f"/usr/local/etc/rc.d/{_PLAIN}", 0o755, "guard.rcd"),
+    )
+}  # fmt: skip
+
+
+async def remove(tree: Tree, init: Name, manager: ServiceManager | None) -> bool:
+    """Take the guard away from a host, if it is there; return whether it was."""
+    service = SERVICES[init]
+    if not placing.is_there(tree, service.path):
+        return False
+    if manager is not None:
+        await manager.enable(ServiceKey(service.service), enabled=False)
+    placing.take_away(tree, service.path)
+    if manager is not None:
+        await manager.refresh()
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The guard of one host."""
+
+    tree: Tree
+    records: UpgradeRecords
+    service: GuardService
+    manager: ServiceManager
+
+    async def check(self) -> None:
+        """Raise unless the agent is a service that can be restarted: so a new one proves itself."""
+        agent = ServiceKey(systems.SERVICE)
+        fact = (await self.manager.observe([agent]))[agent]
+        if not fact.running:
+            raise HostError(
+                f"cannot upgrade: the service {agent.name} of {self.manager.name} does not run"
+                f" ({fact.error or fact.state}), so nothing would tell whether a new program works; start it"
+                " (nodemanager install-service)"
+            )
+
+    async def install(self) -> None:
+        """Put the guard in place, to be started at every boot from now on; it has nothing to do yet."""
+        self.records.write(SCRIPT, self._filled(SCRIPT), 0o700)
+        changed = placing.put(self.tree, self.service.path, self._filled(self.service.template),
+                              self.service.mode)  # fmt: skip
+        if changed:
+            await self.manager.refresh()
+        if await self.manager.enable(self.key, enabled=True):
+            await self.manager.refresh()
+
+    async def start(self) -> None:
+        """Have it begin; one that ended is started anew."""
+        await self.manager.restart(self.key)
+
+    async def wake(self) -> None:
+        """Have it go on if it does not run; one that runs is not disturbed."""
+        if not (await self.manager.observe([self.key]))[self.key].running:
+            await self.start()
+
+    @property
+    def key(self) -> ServiceKey:
+        """The service, for whoever runs services."""
+        return ServiceKey(self.service.service)
+
+    def _filled(self, template: str) -> str:
+        text = (resources.files(init) / template).read_text(encoding="utf-8")
+        values = {"WRITTEN": WRITTEN, "STATE": self.records.folder}
+        return re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], text)

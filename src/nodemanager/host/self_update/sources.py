@@ -1,0 +1,101 @@
+"""Where a new program comes from: a file of this host, or an address; read once, in pieces, and bounded."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import http.client
+import io
+import os
+import ssl
+import stat
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from typing import IO, Final
+
+from nodemanager.host.base import HostError
+
+MAX_BYTES: Final = 256 * 1024 * 1024
+"""Ten times what a program has."""
+PIECE: Final = 256 * 1024
+ANSWER_SECONDS: Final = 30.0
+SIGNATURE: Final = ".minisig"
+"""What a signature is called after the file that it is of."""
+_SCHEMES: Final = ("http", "https")
+
+
+class WebOnly(urllib.request.HTTPRedirectHandler):
+    """Follows to other addresses of the web, and never from an encrypted one to one that is not."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str,
+        headers: http.client.HTTPMessage, newurl: str,
+    ) -> urllib.request.Request | None:  # fmt: skip
+        """Return what is asked next."""
+        scheme = urllib.parse.urlsplit(newurl).scheme
+        if scheme not in _SCHEMES or (req.type == "https" and scheme != "https"):
+            raise HostError(f"cannot fetch {req.full_url}: it leads to {newurl[:200]}, which is not followed")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def pieces(source: str, seconds: float, limit: int = MAX_BYTES) -> Iterator[bytes]:
+    """Yield what a file or an address has, within so many seconds; raises HostError if that is too much."""
+    until, total = time.monotonic() + seconds, 0
+    with _opened(source) as stream, _told(source):
+        # What has come, and not a whole piece: one that comes drop by drop would be waited for without end.
+        while piece := stream.read1(PIECE):
+            total += len(piece)
+            if total > limit:
+                raise HostError(f"cannot use {source}: it has more than {limit // 1024} KiB")
+            if time.monotonic() > until:
+                raise HostError(f"cannot fetch {source}: it takes longer than {seconds:g} s")
+            yield piece
+        if missing := getattr(stream, "length", None):  # what the server has promised, and not sent
+            raise HostError(f"cannot fetch {source}: it ended {missing} bytes too early")
+
+
+def text(source: str, seconds: float, limit: int) -> str:
+    """Return a small text, such as a signature."""
+    return b"".join(pieces(source, seconds, limit)).decode("utf-8", "replace")
+
+
+def is_address(source: str) -> bool:
+    """Tell whether a source is an address, and no path."""
+    return urllib.parse.urlsplit(source).scheme in _SCHEMES
+
+
+def _opened(source: str) -> io.BufferedIOBase:
+    if is_address(source):
+        with _told(source):
+            opened: io.BufferedIOBase = urllib.request.build_opener(WebOnly()).open(
+                source, timeout=ANSWER_SECONDS
+            )
+            return opened
+    if not source.startswith("/"):
+        raise HostError(f"cannot use {source!r}: give a whole path, or an address with http:// or https://")
+    with _told(source):
+        descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise HostError(f"cannot use {source}: it is not a file")
+    return os.fdopen(descriptor, "rb")
+
+
+@contextlib.contextmanager
+def _told(source: str) -> Iterator[None]:
+    """Tell what is wrong with a source in our words."""
+    try:
+        yield
+    except HostError:
+        raise
+    except urllib.error.HTTPError as error:
+        with error:
+            raise HostError(f"cannot fetch {source}: the server answers {error.code}") from error
+    except (urllib.error.URLError, ssl.SSLError, http.client.HTTPException) as error:
+        raise HostError(f"cannot fetch {source}: {getattr(error, 'reason', error)}") from error
+    except OSError as error:
+        link = "; it is a link: name the file that it points to" if error.errno == errno.ELOOP else ""
+        raise HostError(f"cannot read {source}: {error.strerror or error}{link}") from error

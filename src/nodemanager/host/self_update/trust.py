@@ -1,0 +1,40 @@
+"""Whose signatures this host accepts on a new program."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from nodemanager.host.base import HostError
+from nodemanager.host.init.systems import SYSTEMS
+from nodemanager.host.self_update import minisign
+from nodemanager.host.services.choose import Name
+from nodemanager.host.state import state_key
+from nodemanager.tlog.minisign import PublicKey
+
+NAME: Final = "release.pub"
+_OTHERS: Final = 0o022
+"""Who may write keys decides what root runs."""
+
+
+def path_of(init: Name) -> str:
+    """Return where a host keeps the keys that it trusts, in the folder of its configuration."""
+    return f"{SYSTEMS[init].folder}/{NAME}"
+
+
+def trusted(path: str) -> list[PublicKey]:
+    """Return the keys of a file that nobody but root can have written; none if there is no such file."""
+    if not os.path.lexists(path):  # a link to nowhere is no word that there are no keys
+        return []
+    keys = minisign.parse_keys(state_key.read_guarded(path, _OTHERS).decode("utf-8", "replace"))
+    if not keys:
+        raise HostError(
+            f"cannot trust anybody: there is no key in {path}; put a public key of minisign there"
+        )
+    return keys
+
+
+def given(text: str) -> list[PublicKey]:
+    """Return the keys that somebody names: a public key itself, or a file of them."""
+    return trusted(text) if Path(text).exists() else minisign.parse_keys(text)

@@ -1,0 +1,22 @@
+"""Calls of the C library that Python's standard library lacks: `libc` is the one door to them.
+
+The static executable cannot load a library, so it has them built in, as the module `_nodemanager`, which is
+made of `_nodemanager.c`; every other Python finds them by ctypes. `by_ctypes` says what each of them does.
+One that fails raises OSError; one that this system does not have fails with ENOSYS.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+BUILT_IN: Final = "_nodemanager" in sys.builtin_module_names
+HAS_NSS: Final = not BUILT_IN or sys.platform != "linux"
+"""Whether users are those that nsswitch.conf(5) says; the C library of a static program reads files only."""
+
+if TYPE_CHECKING or not BUILT_IN:
+    from nodemanager.native import by_ctypes as libc
+else:
+    import _nodemanager as libc
+
+__all__ = ["BUILT_IN", "HAS_NSS", "libc"]

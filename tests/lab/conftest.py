@@ -1,0 +1,52 @@
+"""The lab: run by `make lab`, as root; see docs/lab.md. Whoever cannot run it is told why."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import debian_packages
+from support.lab.site import Site
+
+_HERE = Path(__file__).parent
+_PACKAGES = ("qemu-system-x86", "debootstrap", "cpio")
+_SECONDS = 3000
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without KVM a minute is soon over; and a guest takes a core, so that only one lab is up at a time."""
+    for item in items:
+        if item.path.is_relative_to(_HERE):
+            item.add_marker(pytest.mark.timeout(_SECONDS))
+            item.add_marker(pytest.mark.xdist_group("lab"))
+
+
+@pytest.fixture(scope="session")
+def shared_site() -> Iterator[Site]:
+    """Two guests for all tests; a skip that says what to do where there cannot be any."""
+    if os.geteuid() != 0:
+        pytest.skip("cannot boot guests: their root is made by debootstrap, as root; run sudo make lab")
+    lacking = debian_packages.missing(_PACKAGES)
+    if lacking and not shutil.which("apt-get"):
+        pytest.skip(
+            f"cannot boot guests: there is no {', '.join(lacking)}; install what is like it in Debian"
+        )
+    debian_packages.ensure(*_PACKAGES)
+    with Site.up() as site:
+        yield site
+
+
+@pytest.fixture
+def site(shared_site: Site, request: pytest.FixtureRequest) -> Iterator[Site]:
+    """The two guests, with two cables and without a bond; their journals are printed when a test fails."""
+    failed = request.session.testsfailed
+    shared_site.reset()
+    yield shared_site
+    if request.session.testsfailed > failed:
+        for guest in shared_site.guests:
+            sys.stdout.write(f"--- {guest.name}\n{guest.journal(lines=60)}\n")

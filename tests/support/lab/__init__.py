@@ -1,0 +1,1 @@
+"""Hosts with a kernel of their own: QEMU guests, the cables between them, and a way to talk to them."""

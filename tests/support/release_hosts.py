@@ -1,0 +1,206 @@
+"""Hosts of many kinds for the packages of a release, and how each installs, upgrades and removes one.
+
+Roots of Debian and Ubuntu are made by debootstrap, without Python. There is no mirror of Fedora or Arch that
+debootstrap can use: their package managers run on Debian, with the os-release of the other, as in
+tests/hosts/test_package_managers.py. Alpine is the real one where NODEMANAGER_TEST_CACHE has its root as
+alpine-minirootfs-*.tar.gz. `busybox` is a root with nothing but busybox.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # tools/ is not installed
+
+from tools import deb
+from tools.packages import apk, rpm, tarball
+from tools.packages.contents import Program
+
+from support import debian_packages, debian_root
+from support.nspawn import Box, Machine
+
+SECONDS = 300.0
+FEDORA = 'ID=fedora\nNAME="Fedora Linux"\nVERSION_ID=42\nPRETTY_NAME="Fedora Linux 42"\n'
+ARCH = 'ID=arch\nNAME="Arch Linux"\nPRETTY_NAME="Arch Linux"\n'
+
+
+class Driver:
+    """What a package manager does with a file of ours."""
+
+    suffix = ""
+    """Of the file."""
+    build: Callable[[Program, Path], Path]
+    """Makes it."""
+    machine: type[Machine] = Machine
+
+    def prepare(self, machine: Machine) -> None:
+        """Make a machine fit for it."""
+
+    def install(self, machine: Machine, file: Path) -> None:
+        """Install a version, in the place of any other."""
+        raise NotImplementedError
+
+    def remove(self, machine: Machine) -> None:
+        """Remove it."""
+        raise NotImplementedError
+
+    def _copy(self, machine: Machine, file: Path) -> str:
+        """Copy a file to a place that the machine sees while it runs."""
+        inside = f"/srv/packages/{file.name}"
+        machine.copy(file, inside)
+        return inside
+
+
+class Dpkg(Driver):
+    """A host with dpkg; what the package depends on is there."""
+
+    suffix = ".deb"
+    build = staticmethod(deb.build_static)
+
+    def install(self, machine: Machine, file: Path) -> None:
+        machine.run(
+            "dpkg", "--force-confold", "--install", self._copy(machine, file), timeout=SECONDS,
+            env={"DEBIAN_FRONTEND": "noninteractive"},
+        )  # fmt: skip
+
+    def remove(self, machine: Machine) -> None:
+        machine.run("dpkg", "--remove", "nodemanager", timeout=SECONDS)
+
+    def purge(self, machine: Machine) -> None:
+        """Remove it with all that is its own."""
+        machine.run("dpkg", "--purge", "nodemanager", timeout=SECONDS)
+
+
+class Rpm(Driver):
+    """A host with rpm's database and nothing in it: that there is a shell is not written down there."""
+
+    suffix = ".rpm"
+    build = staticmethod(rpm.build)
+
+    def prepare(self, machine: Machine) -> None:
+        (machine.root / "etc/os-release").unlink()
+        (machine.root / "etc/os-release").write_text(FEDORA)
+        machine.run("rpm", "--initdb")
+
+    def install(self, machine: Machine, file: Path) -> None:
+        machine.run(
+            "rpm", "--upgrade", "--oldpackage", "--nodeps", self._copy(machine, file), timeout=SECONDS
+        )
+
+    def remove(self, machine: Machine) -> None:
+        machine.run("rpm", "--erase", "nodemanager", timeout=SECONDS)
+
+
+class Apk(Driver):
+    """Alpine without a network and without an init system."""
+
+    suffix = ".apk"
+    build = staticmethod(apk.build)
+    machine = Box
+
+    def install(self, machine: Machine, file: Path) -> None:
+        machine.run("apk", "add", "--no-network", "--allow-untrusted", self._copy(machine, file))
+
+    def remove(self, machine: Machine) -> None:
+        machine.run("apk", "del", "--no-network", "nodemanager")
+
+
+class Tar(Driver):
+    """A host that has no package for it."""
+
+    suffix = ".tar.gz"
+    build = staticmethod(tarball.build)
+
+    def __init__(self, os_release: str = "", machine: type[Machine] = Machine) -> None:
+        self.os_release = os_release
+        self.machine = machine
+
+    def prepare(self, machine: Machine) -> None:
+        if self.os_release:
+            (machine.root / "etc/os-release").unlink(missing_ok=True)
+            (machine.root / "etc/os-release").write_text(self.os_release)
+
+    def install(self, machine: Machine, file: Path) -> None:
+        inside = self._copy(machine, file)
+        machine.run("mkdir", "-p", "/usr/local")
+        script = 'gunzip -c "$0" | tar -x -f - -C /var && cp -a /var/nodemanager-*/. /usr/local/'
+        machine.run("rm", "-f", "/usr/local/bin/nodemanager")  # a program that runs cannot be written to
+        machine.run("sh", "-c", f"{script} && rm -r /var/nodemanager-*", inside)
+
+    def remove(self, machine: Machine) -> None:
+        machine.run("rm", "-f", "/usr/local/bin/nodemanager")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of host."""
+
+    base: Callable[[], Path]
+    driver: Driver
+
+    @property
+    def has_systemd(self) -> bool:
+        """Whether its agent is a service."""
+        return self.driver.machine is Machine
+
+
+def busybox() -> Path:
+    """Return a root that has busybox, and no other program, library or configuration."""
+    debian_packages.ensure("busybox-static")
+    return debian_root.kept("busybox", _make_busybox)
+
+
+def _make_busybox(tree: Path) -> None:
+    for folder in ("bin", "usr/bin", "etc", "tmp", "var", "run", "proc", "sys", "dev", "root"):
+        (tree / folder).mkdir(parents=True)
+    shutil.copy("/bin/busybox", tree / "bin/busybox")
+    subprocess.run(["chroot", tree, "/bin/busybox", "--install", "-s", "/bin"], check=True, timeout=60)
+    (tree / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
+    (tree / "etc/group").write_text("root:x:0:\n")
+    (tree / "etc/os-release").write_text("ID=busybox\n")
+
+
+def alpine() -> Path:
+    """Return the root of Alpine that somebody put into the cache."""
+    machine, folder = platform.machine(), debian_root.cache()
+    found = sorted(folder.glob(f"alpine-minirootfs-*-{machine}.tar.gz"))
+    if not found:
+        name = f"alpine-minirootfs-VERSION-{machine}.tar.gz"
+        pytest.skip(f"no root of Alpine: put {name} of Alpine's downloads into {folder}")
+
+    def make(tree: Path) -> None:
+        with tarfile.open(found[-1]) as archive:
+            archive.extractall(tree, filter="tar")
+
+    return debian_root.kept(found[-1].name.removesuffix(".tar.gz"), make)
+
+
+def _debian(suite: str) -> Callable[[], Path]:
+    return lambda: debian_root.bare_root(suite)
+
+
+def bookworm() -> Path:
+    """Return a root of Debian 12 that also has the package managers of others."""
+    return debian_root.bare_root("bookworm", "rpm", "pacman-package-manager")
+
+
+KINDS = {
+    "debian-11": Kind(_debian("bullseye"), Dpkg()),
+    "debian-12": Kind(bookworm, Dpkg()),
+    "debian-13": Kind(_debian("trixie"), Dpkg()),
+    "ubuntu-22.04": Kind(_debian("jammy"), Dpkg()),
+    "ubuntu-24.04": Kind(_debian("noble"), Dpkg()),
+    "rpm": Kind(bookworm, Rpm()),
+    "pacman": Kind(bookworm, Tar(ARCH)),
+    "alpine": Kind(alpine, Apk()),
+    "busybox": Kind(busybox, Tar(machine=Box)),
+}

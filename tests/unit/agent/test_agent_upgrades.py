@@ -1,0 +1,206 @@
+"""Steps that replace the agent, and the proof of the one that comes after it; with the real guard."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from nodemanager.agent.tasks.agent_upgrades import AgentUpgrades, Before
+from nodemanager.agent.tasks.attempts import INTERRUPTED, Attempt, AttemptResult
+from nodemanager.agent.upgrade_proof import UpgradeProof
+from nodemanager.api.maintenance.agent_upgrade import AgentUpgradeAction
+from nodemanager.host.base import HostError
+from nodemanager.host.self_update import minisign
+from nodemanager.host.self_update.upgrading import Upgrader
+from nodemanager.plan.tasks.record import StepRecord
+from nodemanager.tlog.minisign import PublicKey
+from support.program_world import CRASH, GOOD, OLD, ProgramWorld
+
+KEY = PublicKey(b"abcdefgh", bytes(32))
+
+
+@contextlib.asynccontextmanager
+async def alone() -> AsyncIterator[None]:
+    yield
+
+
+@pytest.fixture(name="world")
+def _world(tmp_path: Path) -> ProgramWorld:
+    world = ProgramWorld(tmp_path)
+    world.make()
+    return world
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def steps(
+    world: ProgramWorld, *, version: str = "0.1.0", keys: list[PublicKey] | None = None
+) -> AgentUpgrades:
+    """Return what does steps; the guard does its work whenever somebody waits for it."""
+
+    async def sleep(_seconds: float) -> None:
+        world.guard()
+
+    def make() -> Upgrader:
+        return dataclasses.replace(world.upgrader(), sleep=sleep)
+
+    return AgentUpgrades(make, lambda: keys or [], "linux-amd64", lambda: True, alone, version)
+
+
+def action(world: ProgramWorld, kind: str = GOOD, **changes: Any) -> AgentUpgradeAction:
+    file = world.world / kind
+    found = AgentUpgradeAction(
+        version="0.2.0", url=str(world.world / "{version}-{target}"), unsigned=True,
+        sha256={"linux-amd64": sha256(file)},
+    )  # fmt: skip
+    (world.world / "0.2.0-linux-amd64").write_bytes(file.read_bytes())
+    return msgspec.structs.replace(found, **changes)
+
+
+async def begun(doing: AgentUpgrades, wanted: AgentUpgradeAction, barred: str = "") -> Attempt:
+    inverse = await doing.prepare(wanted)
+    return Attempt("uid/upgrade/1", 5, StepRecord(inverse=inverse), barred)
+
+
+async def test_a_good_one_is_proven_with_both_versions(world: ProgramWorld) -> None:
+    old, wanted = steps(world), action(world)
+    attempt = await begun(old, wanted)
+    await old.perform(wanted, attempt)
+    new = await steps(world, version="0.2.0").settle(wanted, attempt)
+    assert new == AttemptResult(
+        succeeded=True, changed=True, evidence={"versionBefore": "0.1.0", "versionAfter": "0.2.0"}
+    )
+    assert world.kind() == GOOD
+    again = await steps(world, version="0.2.0").settle(wanted, attempt)
+    assert again == new
+
+
+async def test_one_that_fails_says_so_and_there_is_nothing_to_take_back(world: ProgramWorld) -> None:
+    old, wanted = steps(world), action(world, CRASH)
+    attempt = await begun(old, wanted)
+    result = await old.perform(wanted, attempt)
+    assert (result.succeeded, result.message) == (False, "it ended several times; 0.1.0 is back")
+    assert world.kind() == OLD
+    assert (await old.take_back(wanted, attempt)).succeeded
+
+
+async def test_a_good_one_is_taken_back_by_the_same_way(world: ProgramWorld) -> None:
+    wanted = action(world)
+    attempt = await begun(steps(world), wanted)
+    await steps(world).perform(wanted, attempt)
+    undo = dataclasses.replace(attempt, key="uid/upgrade/undo")
+    back = steps(world, version="0.2.0")
+    await back.take_back(wanted, undo)
+    assert world.kind() == OLD
+    assert (await steps(world).take_back(wanted, undo)).succeeded
+
+
+async def test_one_that_never_began_begins_unless_it_is_too_late(world: ProgramWorld) -> None:
+    wanted = action(world)
+    late = await begun(steps(world), wanted, "the task was deleted")
+    assert await steps(world).settle(wanted, late) is INTERRUPTED
+    assert world.kind() == OLD
+    await steps(world).settle(wanted, dataclasses.replace(late, barred=""))
+    assert world.kind() == GOOD
+
+
+async def test_no_pass_waits_for_a_program_that_is_being_fetched(world: ProgramWorld) -> None:
+    seen: list[bool] = []
+
+    @contextlib.asynccontextmanager
+    async def exclusive() -> AsyncIterator[None]:
+        seen.append(world.new.exists())
+        yield
+        seen.append(world.new.exists())
+
+    doing, wanted = dataclasses.replace(steps(world), exclusive=exclusive), action(world)
+    await doing.perform(wanted, await begun(doing, wanted))
+    assert (seen, world.kind()) == ([True, False], GOOD)
+
+
+async def test_what_is_there_already_is_left_alone(world: ProgramWorld) -> None:
+    wanted = action(world, sha256={"linux-amd64": sha256(world.program)}, version="0.1.0")
+    result = await steps(world).perform(wanted, await begun(steps(world), wanted))
+    assert (result.succeeded, result.changed, world.new.exists()) == (True, False, False)
+
+
+@pytest.mark.parametrize(
+    ("keys", "changes", "why"),
+    [
+        pytest.param([], {"unsigned": False}, "this host has no release.pub", id="no keys"),
+        pytest.param([KEY], {}, "this host accepts signed ones only", id="unsigned where keys are"),
+        pytest.param([], {"sha256": {"linux-arm": "0" * 64}}, "no entry for it", id="no digest"),
+        pytest.param([KEY], {"unsigned": False}, "cannot read .*minisig", id="no signature"),
+    ],
+)
+async def test_what_is_not_to_be_trusted(
+    world: ProgramWorld, keys: list[PublicKey], changes: dict[str, Any], why: str
+) -> None:
+    doing, wanted = steps(world, keys=keys), action(world, **changes)
+    attempt = await begun(doing, wanted)
+    with pytest.raises(HostError, match=why):
+        await doing.perform(wanted, attempt)
+    assert minisign.parse_keys("") == []
+    assert not world.new.exists()
+
+
+def test_what_was_there_is_written_down_in_words_of_its_own() -> None:
+    assert msgspec.json.encode(Before("0.1.0", "ab")) == b'{"version":"0.1.0","sha256":"ab"}'
+
+
+async def in_place(world: ProgramWorld, kind: str, *, report: bool) -> Upgrader:
+    """Return an upgrade that waits for its proof, with another program in place than the old one."""
+    upgrader = world.upgrader()
+    await upgrader.upgrade(dataclasses.replace(world.order(GOOD), report=report))
+    world.program.write_bytes(
+        (world.world / kind).read_bytes() if kind != OLD else world.program.read_bytes()
+    )
+    return upgrader
+
+
+@pytest.mark.parametrize(
+    ("kind", "runs", "report", "told", "proven"),
+    [
+        pytest.param(GOOD, True, True, True, True, id="told"),
+        pytest.param(GOOD, True, True, False, False, id="alone, and the old one was not"),
+        pytest.param(GOOD, True, False, False, True, id="alone as the old one was"),
+        pytest.param(GOOD, False, True, True, False, id="an older process"),
+        pytest.param(OLD, True, True, True, False, id="the old program"),
+        pytest.param(CRASH, True, True, True, True, id="a third one that somebody put there"),
+    ],
+)
+async def test_who_proves_what(
+    world: ProgramWorld, kind: str, runs: bool, report: bool, told: bool, proven: bool
+) -> None:
+    upgrader = await in_place(world, kind, report=report)
+    proof = UpgradeProof(upgrader.records, lambda _path: runs)
+    proof.look()
+    await proof.passed(told)
+    assert (world.state / "proof").exists() == proven
+
+
+async def test_a_disk_that_is_full_is_no_proof_and_no_end(
+    world: ProgramWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upgrader = await in_place(world, GOOD, report=True)
+    proof = UpgradeProof(upgrader.records, lambda _path: True)
+    proof.look()
+
+    def full(_intent: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(upgrader.records, "prove", full)
+        await proof.passed(True)
+    assert not (world.state / "proof").exists()
+    await proof.passed(True)
+    assert (world.state / "proof").exists()

@@ -1,0 +1,428 @@
+"""Steps of edge sites through the engine of tasks: done once, taken back, and refused on plain hosts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+import pytest
+from msgspec.structs import replace
+
+from nodemanager.agent.assembly import HostSetup, NoLocks, assemble
+from nodemanager.agent.edge import steps
+from nodemanager.agent.edge.bond_steps import BondArms, BondCommits, BondFlips, BondReverts, BondStages
+from nodemanager.agent.edge.drbd_steps import DrbdPauses, DrbdVerifies
+from nodemanager.agent.edge.kairos_steps import KairosPrograms, OemSteps, argv_of
+from nodemanager.agent.edge.link_probes import LinkProbes
+from nodemanager.agent.tasks.attempts import NOT_AT_EDGE, Attempt, Performer
+from nodemanager.agent.tasks.engine import TaskEngine
+from nodemanager.agent.tasks.ledger import Entry, LedgerFolder
+from nodemanager.agent.tasks.programs import Programs
+from nodemanager.api.maintenance.edge_steps import (
+    EDGE_ACTIONS,
+    BondArmAction,
+    BondCommitAction,
+    BondFlipAction,
+    BondRevertAction,
+    BondStageAction,
+    DrbdPauseAction,
+    DrbdVerifyAction,
+    KairosStageAction,
+    KairosUpgradeAction,
+    LinkProbeAction,
+    LossProbe,
+    OemFileAction,
+)
+from nodemanager.api.maintenance.nodetask import NodeTaskSpec
+from nodemanager.api.maintenance.task_steps import ACTIONS, UNDO, TaskStep
+from nodemanager.host.base import HostError, How
+from nodemanager.host.edge import bond_changes, oem
+from nodemanager.host.edge.drbd_control import DrbdControl
+from nodemanager.host.edge.oem import OemFiles
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.process import environment
+from nodemanager.host.process.runner import CommandTimedOut, Completed
+from nodemanager.host.process.runs import Runs
+from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
+from support import scripts
+from support.edge_host import AFTER, BEFORE, BOND, NETDEV, NOW, STATE, EdgeHost
+
+STAGE = TaskStep(name="stage", bond_stage=BondStageAction(bond=BOND, mode=AFTER, from_mode=BEFORE))
+ARM = TaskStep(name="arm", bond_arm=BondArmAction(bond=BOND, mode=AFTER, deadline="10m"))
+FLIP = TaskStep(name="flip", bond_flip=BondFlipAction(bond=BOND, mode=AFTER))
+COMMIT = TaskStep(name="commit", bond_commit=BondCommitAction(bond=BOND, mode=AFTER))
+REVERT = TaskStep(name="revert", bond_revert=BondRevertAction(bond=BOND))
+
+
+@contextlib.asynccontextmanager
+async def alone() -> AsyncIterator[None]:
+    yield
+
+
+def nobody(*_: object) -> None:
+    """Hear nothing."""
+
+
+@pytest.fixture(name="host")
+def _host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EdgeHost:
+    monkeypatch.setattr(bond_changes, "SETTLE", 0.0)
+    host = EdgeHost(tmp_path)
+    host.make()
+    return host
+
+
+class Killed(BaseException):
+    """The agent is gone."""
+
+
+class Agent:
+    """The agents of a host, one after the other; one may be killed after so many records were written."""
+
+    def __init__(self, host: EdgeHost) -> None:
+        self.host = host
+        self.plain = False
+        """Whether it runs without --edge."""
+
+    async def run(self, *steps: TaskStep, saves: int = 0) -> TaskRecord:
+        ledger = LedgerFolder(Tree(str(self.host.root)), f"{STATE}/tasks")
+        left = [saves]
+
+        def changed(_entry: Entry) -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                raise Killed
+
+        engine = TaskEngine(ledger, self._performers(), self.host.boot, lambda: NOW, changed)
+        if "uid" not in ledger.entries:
+            spec = NodeTaskSpec(node_name="a", steps=list(steps), deadline="2100-01-01T00:00:00Z",
+                                fencing_token=1)  # fmt: skip
+            record = TaskRecord("uid", 1, TaskPhase.RUNNING, tuple(StepRecord() for _ in steps))
+            ledger.claim(Entry("task", spec, record))
+        return (await engine.run(ledger.entries["uid"])).record
+
+    def _performers(self) -> dict[str, Performer]:
+        if self.plain:
+            return dict.fromkeys(EDGE_ACTIONS, NOT_AT_EDGE)
+        made = self.host.changes(), alone, nobody
+        return {
+            "bond_stage": BondStages(*made), "bond_arm": BondArms(*made), "bond_flip": BondFlips(*made),
+            "bond_commit": BondCommits(*made), "bond_revert": BondReverts(*made),
+            "drbd_pause": NOT_AT_EDGE,
+        }  # fmt: skip
+
+
+async def test_a_bond_is_changed_for_good(host: EdgeHost) -> None:
+    record = await Agent(host).run(STAGE, ARM, FLIP, COMMIT)
+    assert record.phase is TaskPhase.SUCCEEDED, record.message
+    assert (host.mode(), host.timers()) == (AFTER, [])
+    assert record.steps[1].evidence["deadline"] == "2026-11-17T12:10:00Z"
+    assert record.steps[2].evidence["modeAfter"] == AFTER
+    assert f"Mode={AFTER}" in host.files()["10-bond.netdev"]
+
+
+@pytest.mark.parametrize("saves", range(1, 10))
+async def test_an_agent_killed_anywhere_goes_on_and_does_nothing_twice(host: EdgeHost, saves: int) -> None:
+    with contextlib.suppress(Killed):
+        await Agent(host).run(STAGE, ARM, FLIP, COMMIT, saves=saves)
+    record = await Agent(host).run(STAGE, ARM, FLIP, COMMIT)
+    assert record.phase is TaskPhase.SUCCEEDED, record.message
+    assert (host.mode(), host.timers()) == (AFTER, [])
+    assert len(host.calls("systemd-run")) == 1
+    assert sum(one[-2:-1] == ["mode"] for one in host.calls("ip")) == 1, "the bond was in pieces once"
+
+
+@pytest.mark.parametrize("saves", range(3, 9))
+async def test_an_agent_that_never_comes_back_leaves_it_to_the_dead_man(host: EdgeHost, saves: int) -> None:
+    with pytest.raises(Killed):
+        await Agent(host).run(STAGE, ARM, FLIP, COMMIT, saves=saves)
+    host.fire()
+    committed = host.changes().record(BOND).phase() == "Committed"
+    assert host.mode() == (AFTER if committed else BEFORE)
+    assert (f"Mode={AFTER}" in host.files()["10-bond.netdev"]) == committed
+
+
+async def test_what_fails_is_taken_back_step_by_step(host: EdgeHost) -> None:
+    broken = TaskStep(name="broken", drbd_pause=DrbdPauseAction(resource="r0"), on_failure=UNDO)
+    record = await Agent(host).run(STAGE, ARM, FLIP, broken)
+    assert record.phase is TaskPhase.UNDONE, record.message
+    assert [one.phase for one in record.steps[:3]] == [StepPhase.UNDONE] * 3
+    assert "runs without --edge" in record.message
+    assert (host.mode(), host.files()["10-bond.netdev"], host.timers()) == (BEFORE, NETDEV, [])
+    assert host.changes().observe() == []
+
+
+async def test_a_commit_is_taken_back_too(host: EdgeHost) -> None:
+    broken = TaskStep(name="broken", drbd_pause=DrbdPauseAction(resource="r0"), on_failure=UNDO)
+    record = await Agent(host).run(STAGE, ARM, FLIP, COMMIT, broken)
+    assert record.phase is TaskPhase.UNDONE, record.message
+    assert (host.mode(), host.files()["10-bond.netdev"]) == (BEFORE, NETDEV)
+
+
+async def test_a_revert_by_order(host: EdgeHost) -> None:
+    record = await Agent(host).run(STAGE, ARM, FLIP, REVERT)
+    assert record.phase is TaskPhase.SUCCEEDED
+    assert (host.mode(), host.timers()) == (BEFORE, [])
+
+
+def test_every_step_of_edge_sites_has_somebody_who_carries_it_out(tmp_path: Path) -> None:
+    managed = assemble(HostSetup(root=str(tmp_path), hostname="a"), NoLocks("alone"))
+    runs = Runs(Tree("/"), None, managed.converger.observer.run, str(tmp_path / "runs"))
+    changes = bond_changes.BondChanges(Tree(str(tmp_path)), STATE, managed.converger.observer.run)
+    found = steps.performers(managed, changes, Programs(runs, "1"), alone, nobody)
+    managed.close()
+    assert set(found) == set(EDGE_ACTIONS)
+    assert all(isinstance(one, Performer) for one in found.values())
+
+
+async def test_every_step_of_edge_sites_is_refused_on_a_plain_host() -> None:
+    assert set(EDGE_ACTIONS) < set(ACTIONS)
+    with pytest.raises(HostError, match="cannot do BondFlip: the agent of this host runs without --edge"):
+        await NOT_AT_EDGE.prepare(FLIP.bond_flip)
+
+
+async def test_an_agent_restarted_without_edge_says_so_of_what_was_under_way(host: EdgeHost) -> None:
+    agent = Agent(host)
+    with pytest.raises(Killed):
+        await agent.run(STAGE, ARM, FLIP, saves=5)
+    agent.plain = True
+    record = await agent.run(STAGE, ARM, FLIP)
+    assert record.phase is TaskPhase.FAILED
+    assert record.steps[2].message == "cannot do BondFlip: the agent of this host runs without --edge"
+    host.fire()
+    assert host.mode() == BEFORE
+
+
+def attempt(inverse: bytes = b"", timeout: float = 5) -> Attempt:
+    return Attempt("uid/a/1", timeout, StepRecord(boot_id="1", inverse=inverse))
+
+
+class Status:
+    """DRBD 9 with one peer, whose flags and differences a test sets."""
+
+    def __init__(self, root: Path) -> None:
+        (root / "proc").mkdir(parents=True, exist_ok=True)
+        (root / "proc/drbd").write_text("version: 9.1.7 (api:2)\n")
+        self.control = DrbdControl(root, self.run, poll=0)
+        self.flag, self.oos, self.verifying = "no", 0, 0
+        self.ran: list[str] = []
+
+    async def run(self, argv: Sequence[str], **_how: Unpack[How]) -> Completed:
+        if argv[1] == "status":
+            self.verifying = max(0, self.verifying - 1)
+            state = "VerifyS" if self.verifying else "Established"
+            there = {"volume": 0, "replication-state": state, "peer-disk-state": "UpToDate",
+                     "resync-suspended": self.flag, "out-of-sync": self.oos}  # fmt: skip
+            peer = {"peer-node-id": 1, "name": "b", "connection-state": "Connected", "peer_devices": [there]}
+            found = [{"name": "r0", "devices": [{"volume": 0}], "connections": [peer]}]
+            return Completed(tuple(argv), 0, json.dumps(found).encode(), b"")
+        self.ran.append(argv[1])
+        self.flag = {"pause-sync": "user", "resume-sync": "no"}.get(argv[1], self.flag)
+        self.verifying = 5 if argv[1] == "verify" else self.verifying
+        return Completed(tuple(argv), 0, b"", b"")
+
+
+async def test_a_pause_is_taken_back_only_if_it_was_ours(tmp_path: Path) -> None:
+    status, action = Status(tmp_path), DrbdPauseAction(resource="r0")
+    pauses = DrbdPauses(status.control, nobody)
+    inverse = await pauses.prepare(action)
+    done = await pauses.perform(action, attempt(inverse))
+    assert (done.succeeded, done.changed, status.flag) == (True, True, "user")
+    assert (await pauses.settle(action, attempt(inverse))).succeeded
+    assert status.ran == ["pause-sync"]
+    assert (await pauses.take_back(action, attempt(inverse))).succeeded
+    assert status.flag == "no"
+    status.flag = "user"  # somebody else paused it before
+    assert await pauses.prepare(action) == b"", "so there is nothing to take back"
+
+
+async def test_resumed_and_paused_again(tmp_path: Path) -> None:
+    status, action = Status(tmp_path), DrbdPauseAction(resource="r0")
+    status.flag = "user"
+    resumes = DrbdPauses(status.control, nobody, paused=False)
+    inverse = await resumes.prepare(action)
+    assert (await resumes.perform(action, attempt(inverse))).evidence == {"resumed": "1"}
+    await resumes.take_back(action, attempt(inverse))
+    assert status.flag == "user"
+
+
+async def test_a_verify_that_finds_something_fails_and_says_what_to_do(tmp_path: Path) -> None:
+    status, action = Status(tmp_path), DrbdVerifyAction(resource="r0")
+    verifies = DrbdVerifies(status.control, nobody)
+    assert (await verifies.perform(action, attempt())).evidence == {"outOfSyncKiB": "0"}
+    status.oos = 16
+    done = await verifies.perform(action, attempt())
+    assert not done.succeeded
+    assert done.message.startswith("16 KiB of r0 differ")
+    status.verifying = 1 << 40
+    late = await verifies.perform(action, attempt(timeout=0.05))
+    assert late.message == "not within 0.05 s; the verify goes on in the kernel"
+
+
+async def test_loss_is_asked_for_until_there_is_none(tmp_path: Path) -> None:
+    answers = [b"50 packets transmitted, 25 received", b"50 packets transmitted, 50 received"]
+
+    async def run(argv: Sequence[str], **_how: Unpack[How]) -> Completed:
+        return Completed(tuple(argv), 0, answers.pop(0) if len(answers) > 1 else answers[0], b"")
+
+    probes = LinkProbes(str(tmp_path), "a", run)
+    action = LinkProbeAction(loss=LossProbe(address="10.0.0.2"))
+    done = await probes.perform(action, attempt(timeout=60))
+    assert (done.succeeded, done.evidence) == (True, {"loss": "50 of 50 pings"})
+    answers[:] = [b"50 packets transmitted, 25 received"]
+    done = await probes.perform(action, attempt(timeout=0))
+    assert not done.succeeded
+    assert done.message == "not within 0 s: 25 of 50 pings to 10.0.0.2 came back"
+
+
+async def test_pings_end_with_the_time_of_their_step(tmp_path: Path) -> None:
+    given: list[float] = []
+
+    async def run(argv: Sequence[str], **how: Unpack[How]) -> Completed:
+        given.append(how["timeout"])
+        raise CommandTimedOut(f"cannot run {argv[0]}: it did not finish")
+
+    probes = LinkProbes(str(tmp_path), "a", run)
+    action = LinkProbeAction(loss=LossProbe(address="10.0.0.2", count=10000))
+    with pytest.raises(CommandTimedOut):
+        await probes.perform(action, attempt(timeout=20))
+    assert given == [pytest.approx(20, abs=1)]
+
+
+class KairosHost:
+    """A folder that stands for Kairos; kairos-agent is a script that notes calls, and refuses what is bad."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.bin = folder / "root", folder / "bin"
+        for one in (self.root / "oem", self.root / "run/cos", self.root / "var/lib/nodemanager", self.bin):
+            one.mkdir(parents=True)
+        (self.root / "run/cos/active_mode").touch()
+        scripts.write(
+            self.bin / "kairos-agent",
+            f'echo "$@" >> {folder}/calls; [ "$1" != validate ] || ! grep -q bad "$2"',
+        )
+        self.calls_file = folder / "calls"
+
+    async def run(self, argv: Sequence[str], **how: Unpack[How]) -> Completed:
+        how["env"] = {"PATH": f"{self.bin}:{environment.ENVIRONMENT['PATH']}"}
+        return await environment.host_runner()(argv, **how)
+
+    def calls(self) -> list[str]:
+        return self.calls_file.read_text().splitlines() if self.calls_file.exists() else []
+
+    def oem(self, changes: Any = None) -> OemSteps:
+        return OemSteps(OemFiles(Tree(str(self.root)), STATE, self.run, str(self.root)), changes, alone)
+
+
+async def test_a_file_in_oem_is_checked_and_written_once_and_taken_back(tmp_path: Path) -> None:
+    host = KairosHost(tmp_path)
+    writes, action = host.oem(), OemFileAction(name="95_bond.yaml", content="stages: {}\n")
+    inverse = await writes.prepare(action)
+    assert (await writes.perform(action, attempt(inverse))).changed
+    assert (host.root / "oem/95_bond.yaml").read_text() == "stages: {}\n"
+    assert not (await writes.perform(action, attempt(inverse))).changed
+    assert len(host.calls()) == 1, "what is there already is not even checked"
+    other = replace(action, content="stages: {boot: []}\n")
+    second = await writes.prepare(other)
+    await writes.perform(other, attempt(second))
+    await writes.take_back(other, attempt(second))
+    assert (host.root / "oem/95_bond.yaml").read_text() == "stages: {}\n"
+    await writes.take_back(action, attempt(inverse))
+    assert not (host.root / "oem/95_bond.yaml").exists()
+
+
+async def test_what_was_there_is_put_back_whatever_kairos_agent_thinks_of_it(tmp_path: Path) -> None:
+    host = KairosHost(tmp_path)
+    path = host.root / "oem/95_bond.yaml"
+    path.write_text("bad\n")
+    path.chmod(0o640)
+    writes, action = host.oem(), OemFileAction(name="95_bond.yaml", content="stages: {}\n")
+    inverse = await writes.prepare(action)
+    await writes.perform(action, attempt(inverse))
+    (host.bin / "kairos-agent").unlink()
+    assert (await writes.take_back(action, attempt(inverse))).succeeded
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("bad\n", 0o640)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"#" * (1024 * 1024)], ids=["no text", "too long"])
+async def test_a_file_that_could_not_be_put_back_whole_is_not_replaced(
+    tmp_path: Path, content: bytes
+) -> None:
+    host = KairosHost(tmp_path)
+    (host.root / "oem/95_bond.yaml").write_bytes(content)
+    action = OemFileAction(name="95_bond.yaml", content="stages: {}\n")
+    with pytest.raises(HostError, match=r"cannot replace /oem/95_bond.yaml: it could not be put back"):
+        await host.oem().prepare(action)
+    assert (host.root / "oem/95_bond.yaml").read_bytes() == content
+
+
+@pytest.mark.parametrize("name", ["../etc/passwd", "..", "/etc/passwd", "a/b.yaml", "-x.yaml", "x" * 300])
+async def test_names_that_lead_out_of_oem(tmp_path: Path, name: str) -> None:
+    action = OemFileAction(name=name, content="stages: {}\n")
+    with pytest.raises(HostError, match="that is no name of a file in /oem"):
+        await KairosHost(tmp_path).oem().prepare(action)
+
+
+async def test_what_kairos_agent_refuses_is_not_written(tmp_path: Path) -> None:
+    host = KairosHost(tmp_path)
+    action = OemFileAction(name="95_bond.yaml", content="bad\n")
+    with pytest.raises(OSError, match="cannot run kairos-agent validate"):
+        await host.oem().perform(action, attempt())
+    assert list((host.root / "oem").iterdir()) == []
+    (host.root / "oem").rmdir()
+    with pytest.raises(HostError, match="this host has no /oem, so it is no Kairos"):
+        await host.oem().prepare(action)
+
+
+async def test_files_of_a_committed_bond_are_kept_over_a_boot(host: EdgeHost, tmp_path: Path) -> None:
+    kairos = KairosHost(tmp_path / "kairos")
+    writes, action = kairos.oem(host.changes()), OemFileAction(name="95_bond.yaml", bond=BOND)
+    await Agent(host).run(STAGE, ARM, FLIP)
+    with pytest.raises(HostError, match="no change of it is committed"):
+        await writes.perform(action, attempt())
+    await host.changes().commit(BOND, AFTER)
+    await writes.perform(action, attempt())
+    text = (kairos.root / "oem/95_bond.yaml").read_text()
+    assert text.startswith("#cloud-config\n")
+    (stage,) = json.loads(text.partition("\n")[2])["stages"]["initramfs"]
+    assert stage["files"] == [
+        {"path": "/etc/systemd/network/10-bond.netdev", "permissions": 0o644, "owner": 0, "group": 0,
+         "content": NETDEV.replace(BEFORE, AFTER)}
+    ]  # fmt: skip
+    with pytest.raises(HostError, match="none of them differ"):
+        oem.of_bond(BOND, {})
+
+
+async def test_an_upgrade_is_refused_on_a_host_that_fell_back(tmp_path: Path) -> None:
+    host = KairosHost(tmp_path)
+    runs = Runs(Tree("/"), None, host.run, str(host.root / "var/lib/nodemanager/task-runs"))
+    writes = KairosPrograms(Programs(runs, "1"), str(host.root))
+    upgrade = KairosUpgradeAction(source="oci:registry.example/os:v2")
+    assert await writes.prepare(upgrade) == b""
+    done = await writes.perform(upgrade, attempt(timeout=60))
+    assert (done.succeeded, done.exit_code) == (True, 0), done.message
+    assert host.calls() == ["upgrade --source oci:registry.example/os:v2"]
+    assert (await writes.settle(upgrade, attempt(timeout=60))).succeeded
+    assert len(host.calls()) == 1, "how it ended was noted: it is not run again"
+    (host.root / "run/cos/active_mode").rename(host.root / "run/cos/passive_mode")
+    with pytest.raises(HostError, match="has booted its passive image, as after a failed upgrade"):
+        await writes.prepare(upgrade)
+    assert await writes.prepare(replace(upgrade, recovery=True)) == b""
+    assert await writes.prepare(KairosStageAction(stage="network")) == b""
+    with pytest.raises(HostError, match="this host is no Kairos"):
+        await KairosPrograms(Programs(runs, "1"), str(tmp_path / "none")).prepare(upgrade)
+
+
+def test_what_kairos_agent_is_told() -> None:
+    upgrade = KairosUpgradeAction(source="oci:x/y:1", recovery=True)
+    assert argv_of(upgrade) == ["kairos-agent", "upgrade", "--source", "oci:x/y:1", "--recovery"]
+    stage = KairosStageAction(stage="network", path="/oem/95_bond.yaml")
+    assert argv_of(stage)[1:] == [
+        "run-stage",
+        "network",
+        "--strict",
+        "--cloud-init-paths",
+        "/oem/95_bond.yaml",
+    ]

@@ -1,0 +1,67 @@
+"""Signatures of EdgeProfiles: good ones, and every way in which one is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nodemanager.api.edge.edgeprofile import SIGNATURE
+from nodemanager.fleet.edge import profile_trust
+from nodemanager.fleet.edge.profile_trust import Untrusted
+from nodemanager.kube.objects import Untyped
+from support import edge_profiles
+from support.edge_profiles import public_key, shipped, signed, typed
+
+
+def test_a_good_one_names_its_key() -> None:
+    profile = typed(signed(shipped("vx-rail")))
+    assert profile_trust.verify(profile, [public_key(bytes(32), b"otherkey"), public_key()]).key == (
+        edge_profiles.KEY_ID[::-1].hex().upper()
+    )
+
+
+def test_layout_and_other_annotations_do_not_matter() -> None:
+    obj = signed(shipped("vx-rail"))
+    turned: Untyped = {**obj, "spec": dict(reversed(obj["spec"].items()))}
+    turned["metadata"]["annotations"]["note"] = turned["metadata"].setdefault("labels", {"a": "b"})["a"]
+    assert profile_trust.verify(typed(turned), [public_key()])
+
+
+def changed(patch: dict[str, Any], name: str = "vx-rail") -> Untyped:
+    """Return a profile that was changed after it had been signed."""
+    obj = signed(shipped("vx-rail"))
+    meta = {**obj["metadata"], "name": name}
+    return {**obj, "metadata": meta, "spec": edge_profiles.merged(obj["spec"], patch)}
+
+
+@pytest.mark.parametrize(
+    ("obj", "keys", "why"),
+    [
+        pytest.param(shipped("vx-rail"), [public_key()], "^it is not signed$", id="none"),
+        pytest.param(signed(shipped("vx-rail")), [], "is not trusted", id="no key"),
+        pytest.param(signed(shipped("vx-rail")), [public_key(bytes(32))], "was changed", id="another's key"),
+        pytest.param(signed(shipped("vx-rail")), ["ssh-ed25519 AAAA"], "cannot read the public", id="no key"),
+        pytest.param(changed({"rates": {"placementsAtOnce": 9}}), [public_key()], "was changed", id="spec"),
+        pytest.param(changed({}, "other"), [public_key()], "was changed", id="another name"),
+        pytest.param(changed({"rates": None}), [public_key()], "was changed", id="less"),
+        pytest.param(
+            signed(shipped("vx-rail"), "file:nodemanager\tversion:1.0.0"), [public_key()],
+            r"is for profile \(none\) version 1.0.0, not for vx-rail version 1.0.0", id="a release",
+        ),
+        pytest.param(
+            signed(shipped("vx-rail"), "profile:vx-rail\tversion:0.9.0"), [public_key()],
+            "is for profile vx-rail version 0.9.0", id="another version",
+        ),
+    ],
+)  # fmt: skip
+def test_others_are_none(obj: Untyped, keys: list[str], why: str) -> None:
+    with pytest.raises(Untrusted, match=why):
+        profile_trust.verify(typed(obj), keys)
+
+
+def test_a_long_one_is_not_even_read() -> None:
+    obj = shipped("vx-rail")
+    obj["metadata"]["annotations"] = {SIGNATURE: "x" * 9000}
+    with pytest.raises(Untrusted, match="longer than 8192 bytes"):
+        profile_trust.verify(typed(obj), [public_key()])

@@ -1,0 +1,94 @@
+"""How storage is judged, whatever may be seen: healthy is said of what is wholly known and good."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nodemanager.api.edge.edgecluster import HEALTHY, NOT_OBSERVED, UNHEALTHY, UNKNOWN
+from nodemanager.fleet.edge.storage import facts, judging
+from nodemanager.fleet.edge.storage.facts import Replica, ReplicaVolume, StorageFacts, StorageNode
+from nodemanager.fleet.edge.storage.judging import Wanted
+from support.examples import some
+
+NODES = ("a", "b", "c")
+DISKS = ("", "UpToDate", "UpToDate", "UpToDate", "Inconsistent", "Outdated", "Diskless", "Failed", "DUnknown")
+LINKS = ("Connected", "Connected", "Connected", "StandAlone", "Connecting", "")
+SYNCS = ("Established", "Established", "Established", "SyncTarget", "PausedSyncS", "Off", "")
+
+
+@st.composite
+def replicas(draw: st.DrawFn) -> tuple[Replica, ...]:
+    found = []
+    for node in draw(st.lists(st.sampled_from(NODES), unique=True)):
+        others = [one for one in NODES if one != node]
+        volume = ReplicaVolume(
+            0, draw(st.sampled_from(DISKS)), "p", {one: draw(st.sampled_from(SYNCS)) for one in others}
+        )
+        kind = draw(st.sampled_from((facts.DISKFUL, facts.DISKFUL, facts.CLIENT, facts.LEAVING)))
+        links = {one: draw(st.sampled_from(LINKS)) for one in others}
+        known = draw(st.sampled_from((True, True, True, False)))
+        volumes = (volume,) if draw(st.sampled_from((True, True, False))) else ()
+        found.append(Replica("v", node, kind, known, None, volumes, links))
+    return tuple(found)
+
+
+@settings(max_examples=some(400))
+@given(replicas(), st.lists(st.booleans(), min_size=3, max_size=3), st.integers(1, 3))
+def test_healthy_means_that_all_of_it_is_known_and_good(
+    found: tuple[Replica, ...], online: list[bool], copies: int
+) -> None:
+    nodes = tuple(StorageNode(name, on) for name, on in zip(NODES, online, strict=True))
+    verdict = judging.judge(StorageFacts(nodes, found), Wanted(copies))
+    holders = [one for one in found if one.kind == facts.DISKFUL]
+    if verdict.state == HEALTHY:
+        assert all(online)
+        assert all(one.known for one in found)
+        assert not found or len(holders) >= copies
+        for one in holders:
+            assert [part.disk for part in one.volumes] == [facts.UP_TO_DATE]
+            for other in holders:
+                if other is not one:
+                    assert one.connections[other.node] == "Connected"
+                    assert one.volumes[0].replication[other.node] == facts.ESTABLISHED
+    else:
+        assert verdict.text
+    assert (verdict.state == UNHEALTHY) is bool(verdict.faults)
+    assert verdict.state != UNKNOWN or verdict.unknown
+
+
+def test_one_side_of_a_pair_is_not_enough() -> None:
+    good = ReplicaVolume(0, "UpToDate", "p", {"a": "Established", "b": "Established"})
+    one = Replica("v", "a", volumes=(good,), connections={"b": "Connected"})
+    other = Replica("v", "b", volumes=(good,), connections={"a": "Connecting"})
+    seen = StorageFacts((StorageNode("a"), StorageNode("b")), (one, other))
+    assert judging.judge(seen, Wanted(2)).faults == ("v: a and b are not connected (Connecting)",)
+
+
+def test_who_could_not_use_it_now_is_told() -> None:
+    good = ReplicaVolume(0, "UpToDate", "p")
+    seen = StorageFacts((StorageNode("a"),), (Replica("v", "a", volumes=(good,), promotable=False),))
+    assert judging.judge(seen, Wanted(1)).faults == ("v: a could not use it now",)
+
+
+def test_an_empty_site_is_well_and_one_that_is_not_seen_is_not() -> None:
+    found = judging.judge(StorageFacts((StorageNode("a"),)), Wanted(2))
+    assert (found.state, found.text) == (HEALTHY, "1/1 nodes, 0 volumes, 0 copies")
+    assert judging.judge(StorageFacts((StorageNode("a"),), unknown=("x",)), Wanted(2)).state == UNKNOWN
+
+
+def test_a_storage_without_a_node_is_not_the_one_of_a_site() -> None:
+    found = judging.judge(StorageFacts(), Wanted(2))
+    assert (found.state, found.faults) == (UNKNOWN, ())
+    assert found.text.startswith("the storage knows no node at all")
+    assert judging.judge(StorageFacts(sees_replicas=False), Wanted(2)).state == NOT_OBSERVED
+
+
+def test_more_copies_than_can_be_joined_are_told_and_not_compared_each_with_each() -> None:
+    good = ReplicaVolume(0, "UpToDate", "p")
+    copies = tuple(Replica("v", f"n{number}", volumes=(good,)) for number in range(5000))
+    found = judging.judge(StorageFacts((StorageNode("n0"),), copies), Wanted(1))
+    assert found.faults[0] == "v has 5000 copies, of which 32 at most can be joined"
+    assert len(found.faults) == 1 + 32 * 31 // 2
+    found = judging.judge(StorageFacts((StorageNode("n0"),), copies[:32]), Wanted(1))
+    assert len(found.faults) == 32 * 31 // 2

@@ -1,0 +1,155 @@
+"""What the guard does on hosts where its own tools fail."""
+
+from __future__ import annotations
+
+import configparser
+from pathlib import Path
+
+import pytest
+
+from support.program_world import CRASH, GOOD, HANG, OLD, SECONDS, ProgramWorld
+
+
+@pytest.fixture(name="world")
+def _world(tmp_path: Path) -> ProgramWorld:
+    world = ProgramWorld(tmp_path)
+    world.make()
+    return world
+
+
+def before(world: ProgramWorld, tool: str, lines: str) -> None:
+    """Have a tool of the host do something first."""
+    path = world.tools / tool
+    head, newline, rest = path.read_text().partition("\n")
+    path.write_text(f"{head}{newline}world={world.world}\n{lines}\n{rest}")
+
+
+def fail(world: ProgramWorld, tool: str, pattern: str, when: str = "true") -> None:
+    """Have a tool fail three times where it is called so."""
+    before(
+        world,
+        tool,
+        f"""\
+{when} && case "$*" in {pattern})
+    echo x >> $world/failed
+    [ "$(wc -l < $world/failed)" -gt 3 ] || exit 1 ;;
+esac""",
+    )
+
+
+def count(world: ProgramWorld, tool: str, pattern: str) -> None:
+    """Note each call of a tool that is like this."""
+    before(world, tool, f'case "$*" in {pattern}) echo x >> $world/counted ;; esac')
+
+
+def counted(world: ProgramWorld) -> int:
+    path = world.world / "counted"
+    return path.read_text().count("x") if path.exists() else 0
+
+
+@pytest.mark.parametrize(("kind", "left", "result"), [(GOOD, GOOD, "proven"), (CRASH, OLD, "returned")])
+async def test_a_full_disk_delays_the_outcome_and_costs_no_second_restart(
+    world: ProgramWorld, kind: str, left: str, result: str
+) -> None:
+    await world.upgrader().upgrade(world.order(kind))
+    fail(world, "mv", "*outcome")
+    count(world, "systemctl", "*MainPID*")
+    world.guard()
+    assert (world.kind(), world.running(), world.outcome()) == (left, left, result)
+    assert not (world.state / "intent").exists()
+    assert counted(world) == (kind == CRASH)
+
+
+async def test_the_old_program_is_put_back_as_soon_as_the_disk_lets_it(world: ProgramWorld) -> None:
+    await world.upgrader().upgrade(world.order(CRASH))
+    fail(world, "mv", "*previous*")
+    world.guard()  # which nobody starts again on OpenRC and FreeBSD
+    assert (world.kind(), world.running(), world.outcome()) == (OLD, OLD, "returned")
+
+
+async def test_an_init_system_that_does_not_answer_is_asked_again_for_the_old_agent(
+    world: ProgramWorld,
+) -> None:
+    await world.upgrader().upgrade(world.order(CRASH))
+    fail(world, "systemctl", "*restart*", f"[ ! -e {world.previous} ]")
+    world.guard()
+    assert (world.kind(), world.running(), world.outcome()) == (OLD, OLD, "returned")
+
+
+async def test_a_unit_that_systemd_has_given_up_is_started_all_the_same(world: ProgramWorld) -> None:
+    """Ours is never given up; somebody's own unit may have a limit of starts."""
+    await world.upgrader().upgrade(world.order(CRASH))
+    before(
+        world,
+        "systemctl",
+        """\
+case "$*" in
+    *reset-failed*) touch $world/reset ;;
+    *restart*) /bin/rm $world/reset 2>/dev/null || exit 1 ;;
+esac""",
+    )
+    world.guard()
+    assert (world.kind(), world.running(), world.outcome()) == (OLD, OLD, "returned")
+    assert "several times" in (world.state / "outcome").read_text()
+
+
+async def test_no_other_filesystem_is_waited_for(world: ProgramWorld) -> None:
+    """A network filesystem whose server is gone: a sync of everything would never end."""
+    await world.upgrader().upgrade(world.order(GOOD))
+    before(world, "sync", f'[ "$*" = "-f {world.state} {world.program.parent}" ] || echo x >> $world/counted')
+    world.guard()
+    assert (world.outcome(), counted(world)) == ("proven", 0)
+
+
+async def test_a_sync_that_knows_no_filesystems_syncs_all_of_them(world: ProgramWorld) -> None:
+    await world.upgrader().upgrade(world.order(GOOD))
+    before(world, "sync", "[ $# = 0 ] || exit 1\necho x >> $world/counted")
+    world.guard()
+    assert world.outcome() == "proven"
+    assert counted(world) >= 4
+
+
+async def test_a_record_of_the_restart_without_a_time_counts_from_now(world: ProgramWorld) -> None:
+    await world.upgrader().upgrade(world.order(CRASH))
+    (world.state / "restarted").write_text(f"boot={(world.world / 'boot_id').read_text()}")
+    world.new.rename(world.program)
+    (world.world / "running").write_text(f"{CRASH}\n")
+    world.guard()
+    assert (world.kind(), world.running(), world.outcome()) == (OLD, OLD, "returned")
+
+
+async def test_systemd_starts_it_again_also_after_signals_that_mean_an_end_in_order(
+    world: ProgramWorld,
+) -> None:
+    await world.upgrader().upgrade(world.order(GOOD))
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(world.root / "etc/guard.service")
+    assert unit["Service"]["Restart"] == "on-failure"  # which these do not count as
+    forced = unit["Service"].get("RestartForceExitStatus", "").split()
+    assert sorted(forced) == ["SIGHUP", "SIGINT", "SIGPIPE", "SIGTERM"]
+
+
+async def test_a_program_that_takes_the_host_down_is_not_tried_for_ever(world: ProgramWorld) -> None:
+    await world.upgrader().upgrade(world.order(HANG))
+    world.keep()
+    before(world, "sleep", "kill -KILL 0")  # the power goes whenever the guard waits
+    for _boot in range(3):
+        assert world.guard() != 0
+        assert world.kind() == HANG
+        world.cut()
+    world.guard()
+    assert (world.kind(), world.running(), world.outcome()) == (OLD, OLD, "returned")
+    assert "the host went down 3 times" in (world.state / "outcome").read_text()
+
+
+async def test_the_time_goes_on_for_a_guard_that_is_killed_after_a_reboot(world: ProgramWorld) -> None:
+    await world.upgrader().upgrade(world.order(HANG))
+    world.keep()
+    before(world, "sleep", 'echo "$(($(cut -d. -f1 $world/uptime) + 1)).00 0" > $world/uptime; kill -KILL 0')
+    assert world.guard() != 0
+    world.cut()
+    kills = 0
+    while kills < 2 * SECONDS and world.guard() != 0:
+        kills += 1
+    assert (kills, world.kind(), world.outcome()) == (SECONDS, OLD, "returned")

@@ -1,0 +1,74 @@
+"""What is read from the headers of an executable, and which programs are not released."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from tools.release import elf
+from tools.release.sources import CannotBuild
+from tools.release.targets import TARGETS, Target
+
+MACHINES = [pytest.param(True, 62, id="64 bits"), pytest.param(False, 40, id="32 bits")]
+
+
+def executable(
+    path: Path, machine: int, needed: tuple[str, ...] = (), *, wide: bool = True, loader: str = ""
+) -> Path:
+    """Write the headers of one: a segment that is loaded, its libraries, and the program that loads them."""
+    strings = b"\0" + b"".join(name.encode() + b"\0" for name in needed) + loader.encode() + b"\0"
+    header, entry, word = (64, 56, "<qQ") if wide else (52, 32, "<iI")
+    place = header + 3 * entry
+    tags = [(1, 1 + sum(len(name) + 1 for name in needed[:index])) for index in range(len(needed))]
+    base = 0x400000
+    dynamic = b"".join(struct.pack(word, *tag) for tag in (*tags, (5, base + place), (0, 0)))
+    segments = [(1, place, len(strings)), (2, place + len(strings), len(dynamic) if needed else 0)]
+    segments.append((3 if loader else 0, place + len(strings) - len(loader) - 1, len(loader) + 1))
+    if not needed:
+        segments[1] = (0, 0, 0)
+    table = b""
+    for kind, offset, size in segments:
+        if wide:
+            table += struct.pack("<IIQQQQQQ", kind, 0, offset, base + offset, 0, size, size, 1)
+        else:
+            table += struct.pack("<IIIIIIII", kind, offset, base + offset, 0, size, size, 0, 1)
+    head = b"\x7fELF" + bytes([2 if wide else 1, 1, 1]) + bytes(9) + struct.pack("<HHI", 3, machine, 1)
+    head += (
+        struct.pack("<QQQIHHH", 0, header, 0, 0, header, entry, 3)
+        if wide
+        else struct.pack("<IIIIHHH", 0, header, 0, 0, header, entry, 3)
+    )
+    path.write_bytes(head.ljust(header, b"\0") + table + strings + dynamic)
+    return path
+
+
+@pytest.mark.parametrize(("wide", "machine"), MACHINES)
+def test_libraries_and_loader_are_read(wide: bool, machine: int, tmp_path: Path) -> None:
+    found = elf.read(
+        executable(tmp_path / "x", machine, ("liba.so", "libb.so.1"), wide=wide, loader="/ld.so")
+    )
+    assert found == elf.Executable(machine, "/ld.so", ("liba.so", "libb.so.1"))
+    assert elf.read(executable(tmp_path / "y", machine, wide=wide)) == elf.Executable(machine, "", ())
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=list(TARGETS))
+def test_a_program_is_for_its_target_and_needs_nothing_that_hosts_lack(
+    target: Target, tmp_path: Path
+) -> None:
+    machine = elf.MACHINES[target.name.partition("-")[2]]
+    wide = machine != 40
+    needed = () if target.is_static else ("libc.so.7", "libthr.so.3")
+    elf.check(executable(tmp_path / "good", machine, needed, wide=wide), target)
+    with pytest.raises(CannotBuild, match=r"needs libz\.so\.6, which hosts may lack"):
+        elf.check(executable(tmp_path / "bad", machine, (*needed, "libz.so.6"), wide=wide), target)
+    with pytest.raises(CannotBuild, match="it is for machine 8 of ELF"):
+        elf.check(executable(tmp_path / "mips", 8, wide=wide), target)
+
+
+def test_a_static_program_has_no_loader(tmp_path: Path) -> None:
+    made = executable(tmp_path / "x", 62, loader="/lib/ld-musl-x86_64.so.1")
+    with pytest.raises(CannotBuild, match="it needs /lib/ld-musl"):
+        elf.check(made, TARGETS["linux-amd64"])
+    with pytest.raises(CannotBuild, match="it is no executable"):
+        elf.read(Path(__file__))

@@ -1,0 +1,242 @@
+"""Build what others install: `python -m tools.release [TARGET...]`, or make release.
+
+Sources are fetched once and checked against their digests; what was compiled is kept, and compiled again
+when its recipe or its sources change. Only the last steps, a minute or two per target, are done every time:
+the program is linked, and packages are made of it (tools/packages).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from nodemanager import __version__
+from tools.packages import formats, making
+from tools.packages.contents import CannotBuild as CannotPack
+from tools.packages.contents import Program
+from tools.release import (
+    allocator,
+    elf,
+    interpreter,
+    libraries,
+    licences,
+    program,
+    sbom,
+    signing,
+    sources,
+    sums,
+    toolchain,
+)
+from tools.release.sources import CannotBuild
+from tools.release.targets import DEFAULT, TARGETS, Target, native
+from tools.release.toolchain import Toolchain
+
+MIB: Final = 1024 * 1024
+TOOLS: Final = {"make": "make", "perl": "perl", "patch": "patch", "nice": "coreutils"}
+COMPILED: Final = ("libyaml", "openssl", "openssl-patches", "python", "zlib")
+"""Sources of all parts but the allocator, which has its own."""
+PACKAGE_TOOLS: Final = {"dpkg-deb": "dpkg", "rpmbuild": "rpm"}
+"""What is run, and the package that has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """Where things are made and kept."""
+
+    cache: Path
+    epoch: int
+    jobs: int
+
+    @property
+    def archives(self) -> Path:
+        """Sources as they were fetched."""
+        return self.cache / "archives"
+
+    def tools(self, target: Target) -> Toolchain:
+        """Return how to compile for a target."""
+        return Toolchain(target, self.cache / target.name, self.jobs)
+
+    def interpreter(self, target: Target) -> Path:
+        """Return the folder of the Python of a target; built with its libraries unless they are there."""
+        tools = self.tools(target)
+        tools.prepare()
+        locked = sources.all_pinned()
+        prefix = tools.folder / "prefix"
+        recipe = Path(libraries.__file__)
+        _once(
+            tools, "prefix", [recipe], COMPILED,
+            lambda: libraries.build(tools, locked, self.archives, prefix),
+        )  # fmt: skip
+        builder = None if target.is_native else self.interpreter(native()) / "python"
+        recipe = Path(interpreter.__file__)
+        source = locked["python"]
+        _once(
+            tools, "python", [recipe], COMPILED,
+            lambda: interpreter.build(tools, source, self.archives, builder),
+        )  # fmt: skip
+        return tools.folder / "python"
+
+    def extensions(self, target: Target) -> None:
+        """Have the extensions of a target, built unless they are there."""
+        tools = self.tools(target)
+        own = [program.ROOT / each.source for each in program.EXTENSIONS if not each.package]
+        inputs = [Path(program.__file__), program.LOCK, *own]
+        _once(tools, "extensions", inputs, COMPILED, lambda: program.build_extensions(tools, self.archives))
+
+    def allocator(self, target: Target) -> None:
+        """Have the allocator of a static target, built unless it is there."""
+        tools = self.tools(target)
+        if target.is_static:
+            source = sources.all_pinned()["musl"]
+            _once(
+                tools, "allocator", allocator.inputs(), ["musl"],
+                lambda: allocator.build(tools, source, self.archives),
+            )  # fmt: skip
+
+
+def _once(
+    tools: Toolchain, name: str, recipe: Sequence[Path], used: Sequence[str], build: Callable[[], object]
+) -> None:
+    """Build a part unless what is there was built from the same sources in the same way."""
+    inputs = [path.read_bytes() for path in (*recipe, Path(toolchain.__file__))]
+    pinned = {each: source for each, source in sources.all_pinned().items() if each in used}
+    inputs += [sources.versions(pinned).encode(), repr(tools.target).encode()]
+    inputs.append(toolchain.zig_version().encode())
+    key = hashlib.sha256(b"\0".join(inputs)).hexdigest()
+    mark = tools.folder / f"{name}.built"
+    if mark.is_file() and mark.read_text(encoding="utf-8") == key:
+        return
+    mark.unlink(missing_ok=True)
+    began = time.monotonic()
+    build()
+    mark.write_text(key, encoding="utf-8")
+    _say(f"{tools.target.name}: {name} built in {time.monotonic() - began:.0f} s")
+
+
+def build(
+    shop: Workshop, targets: Sequence[Target], output: Path, key: Path | None, *, packages: bool = True
+) -> None:
+    """Build the programs of a release and all that goes with them."""
+    output.mkdir(parents=True, exist_ok=True)
+    before = sums.earlier(output)  # before any of it is made anew
+    site, packed = shop.cache / "site", shop.cache / "packed"
+    builder = shop.interpreter(native()) / "python"
+    program.install_site(site)
+    shop.extensions(native())
+    shop.allocator(native())
+    found = program.prepare(shop.tools(native()), builder, site, packed)
+    program.pack(shop.tools(native()), builder, site, packed, found)
+    programs: list[Path] = []
+    packed_programs: list[Path] = []
+    for target in targets:
+        shop.interpreter(target)
+        shop.extensions(target)
+        shop.allocator(target)
+        began = time.monotonic()
+        file = output / _program_name(target)
+        program.build(shop.tools(target), packed, file)
+        elf.check(file, target)
+        _say_made(file, began)
+        programs.append(file)
+        if packages:
+            packed_programs += _build_packages(shop, target, site, file)
+    names = [_program_name(target) for target in TARGETS.values()]
+    others = [output / name for name in names if name in before and output / name not in programs]
+    files = [*programs, *packed_programs, _write_sbom([*programs, *others], site, output, shop.epoch)]
+    listed = sums.write(output, files, before)
+    if key is not None:
+        signing.sign([*files, listed], key, __version__, shop.epoch)
+    sys.stdout.write(listed.read_text(encoding="utf-8"))
+
+
+def _program_name(target: Target) -> str:
+    return f"nodemanager-{__version__}-{target.name}"
+
+
+def _build_packages(shop: Workshop, target: Target, site: Path, file: Path) -> list[Path]:
+    """Build the packages of a program, beside it."""
+    found = licences.collect(shop.tools(target), site)
+    made_of = Program(file, target.name, __version__, shop.epoch, found)
+    made = []
+    for each in formats.of(target.name):
+        began = time.monotonic()
+        made.append(each(made_of, file.parent))
+        _say_made(made[-1], began)
+    return made
+
+
+def _say_made(file: Path, began: float) -> None:
+    _say(f"{file}: {file.stat().st_size / MIB:.1f} MiB, made in {time.monotonic() - began:.0f} s")
+
+
+def _write_sbom(files: Sequence[Path], site: Path, output: Path, epoch: int) -> Path:
+    zig = toolchain.zig_version()
+    libc = sbom.Component("musl (of zig)", zig, f"pkg:pypi/ziglang@{zig}", "MIT")
+    parts = [*sbom.of_sources(sources.all_pinned().values()), *sbom.of_site(site), libc]
+    path = output / f"nodemanager-{__version__}.cdx.json"
+    digests = {file.name: sources.digest(file) for file in files}
+    path.write_text(sbom.document(__version__, epoch, parts, digests), encoding="utf-8")
+    return path
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+def default_cache() -> Path:
+    """Return where sources and compiled parts are kept: not in the sources, where a clean would take them."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "nodemanager-release"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Build."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.release", description="Build static programs for hosts."
+    )
+    parser.add_argument(
+        "targets",
+        nargs="*",
+        metavar="TARGET",
+        help=f"of {', '.join(TARGETS)}; {', '.join(DEFAULT)} unless named",
+    )
+    parser.add_argument("--output", type=Path, default=Path("dist"), help="the folder to write to")
+    parser.add_argument(
+        "--cache", type=Path, default=default_cache(), help="where sources and compiled parts are kept"
+    )
+    parser.add_argument("--jobs", type=int, default=toolchain.JOBS, help="how many compilers at once")
+    parser.add_argument("--sign", type=Path, metavar="KEY", help="a secret key of minisign")
+    parser.add_argument(
+        "--no-packages",
+        dest="packages",
+        action="store_false",
+        help="build programs only, no deb, rpm, apk, pkg, tar",
+    )
+    options = parser.parse_args(argv)
+    unknown = [name for name in options.targets if name not in TARGETS]
+    if unknown:
+        parser.error(f"there is no target {unknown[0]!r}; there are {', '.join(TARGETS)}")
+    targets = [TARGETS[name] for name in options.targets or DEFAULT]
+    shop = Workshop(options.cache.absolute(), making.source_date_epoch(), options.jobs)
+    try:
+        for tool, package in {**TOOLS, **(PACKAGE_TOOLS if options.packages else {})}.items():
+            if shutil.which(tool) is None:
+                other = ", or use --no-packages" if tool in PACKAGE_TOOLS else ""
+                raise CannotBuild(f"cannot build: there is no {tool}; install {package}{other}")
+        build(shop, targets, options.output, options.sign, packages=options.packages)
+    except (CannotBuild, LookupError, CannotPack) as error:
+        _say(str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
