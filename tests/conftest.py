@@ -15,7 +15,9 @@ import pytest
 from support import apiserver, examples, leftovers, likeness, long_first
 
 # How long an example takes says something about the machine, and about who else uses it.
-hypothesis.settings.register_profile("nodemanager", deadline=None, max_examples=examples.some(30))
+hypothesis.settings.register_profile(
+    "nodemanager", deadline=None, derandomize=examples.SAME, max_examples=examples.some(30)
+)
 hypothesis.settings.load_profile("nodemanager")
 
 # In the background of a script we ignore it, and so do all programs that tests start, and interrupt.

@@ -23,7 +23,7 @@ from nodemanager.client.calls import Selection
 from nodemanager.controllers import assembly
 from nodemanager.fleet.audit import segments
 from nodemanager.kube import errors, manifests
-from support import cli, operator_process
+from support import cli, examples, operator_process
 from support.accounts import as_operator
 from support.agent_process import PATIENCE, Api
 from support.either import Place
@@ -79,7 +79,7 @@ async def declaring(api: Api) -> AsyncIterator[list[str]]:
 async def test_killed_while_it_appends_it_neither_forks_nor_skips_nor_repeats(
     place: Place, api: Api, tmp_path: Path
 ) -> None:
-    seed = random.SystemRandom().randrange(2**32)
+    seed = examples.seed()
     chance, told, log = random.Random(seed), as_operator(place), tmp_path / "operator.log"
     place.kubectl("apply", "-f", "-", stdin=manifests.dump(assembly.manifests(place.namespace)))
     alive: list[subprocess.Popen[bytes]] = []

@@ -6,20 +6,19 @@
 from __future__ import annotations
 
 import os
-import random
 import sys
 from collections import Counter
 
 import pytest
 
 from nodemanager.api.edge.edgecluster import EDGE_CLUSTERS, PHASES
-from support import edge_site
+from support import edge_site, examples
 from support.agent_process import Api
 from support.edge_sequences import FORGET, Sequence
 from support.either import Place
 
 SEQUENCES = int(os.environ.get("NODEMANAGER_EDGE_SEQUENCES", "4"))
-SEED = int(os.environ.get("NODEMANAGER_EDGE_SEED") or random.randrange(1_000_000))
+SEED = int(os.environ.get("NODEMANAGER_EDGE_SEED") or examples.seed())
 ENOUGH = 50
 """Of so many, each phase is there."""
 pytestmark = [pytest.mark.usefixtures("place"), pytest.mark.timeout(120 + SEQUENCES * 20)]

@@ -12,12 +12,11 @@ from nodemanager.fleet.audit import witnessing
 from nodemanager.fleet.audit.witnessing import Refused, Witnessed
 from nodemanager.tlog import checkpoints, cosignatures, notes
 from nodemanager.tlog.cosignatures import Cosigner
-from support import cli
+from support import cli, examples
 from support.audit_logs import BENDS, Bend, HonestLog, honest, places, signer, some_record
-from support.examples import some
 
 KEY = str(signer(1).key)
-SEED = random.SystemRandom().randrange(2**32)
+SEED = examples.seed()
 
 
 @pytest.fixture(name="log")
@@ -157,7 +156,7 @@ def test_a_key_is_never_replaced_nor_shown(key: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("bend", BENDS, ids=lambda bend: bend.__name__)
 def test_nothing_that_was_bent_is_cosigned(bend: Bend) -> None:
     witness = Cosigner("example.org/w", bytes(32))
-    for number in range(some(8)):
+    for number in range(examples.some(8)):
         seed = f"{SEED}/{bend.__name__}/{number}"
         chance = random.Random(seed)
         log = honest(chance)
@@ -177,7 +176,7 @@ def test_nothing_that_was_bent_is_cosigned(bend: Bend) -> None:
 
 def test_a_log_that_goes_on_is_always_cosigned() -> None:
     witness = Cosigner("example.org/w", bytes(32))
-    for number in range(some(30)):
+    for number in range(examples.some(30)):
         chance = random.Random(f"{SEED}/on/{number}")
         log = honest(chance)
         seen = None

@@ -24,11 +24,10 @@ from nodemanager.kube import conditions, errors
 from nodemanager.native import ed25519
 from nodemanager.runtime.controller import Retry
 from nodemanager.store.sqlite import SqliteStore
-from support import audit_site, whole_server
+from support import audit_site, examples, whole_server
 from support.accounts import operator_of
 from support.audit_site import Site
 from support.clients import connected
-from support.examples import some
 
 NAMESPACE = "default"
 
@@ -105,9 +104,9 @@ async def changed(site: Site) -> list[tuple[str, str]]:
 async def test_operators_that_die_in_the_middle_of_a_write_neither_fork_nor_skip_nor_repeat(
     config: ClientConfig, admin: Client
 ) -> None:
-    seed = random.SystemRandom().randrange(2**32)
+    seed = examples.seed()
     chance, wanted = random.Random(seed), []
-    for life in range(some(4)):
+    for life in range(examples.some(4)):
         async with writing(config) as (wire, site):
             await site.write()
             for turn in range(3):

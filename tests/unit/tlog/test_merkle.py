@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from nodemanager.tlog import merkle, proofs
+from support import examples
 from support.cases import FOLDER as CASES
-from support.examples import some
 
-SEED = random.SystemRandom().randrange(2**32)
+SEED = examples.seed()
 
 VECTORS: dict[str, Any] = yaml.safe_load((CASES / "tlog" / "merkle.yaml").read_text())
 LEAVES = [merkle.leaf_hash(bytes.fromhex(one)) for one in VECTORS["leaves"]]
@@ -103,7 +103,7 @@ def test_what_is_not_in_a_tree_cannot_be_proven() -> None:
 
 def test_many_leaves_at_once_are_the_same_as_one_by_one() -> None:
     chance = random.Random(SEED)
-    for _ in range(some(20)):
+    for _ in range(examples.some(20)):
         many, single = merkle.Frontier(), merkle.Frontier()
         for _ in range(chance.randrange(1, 6)):
             leaves = [chance.randbytes(32) for _ in range(chance.randrange(0, 40))]
