@@ -180,9 +180,9 @@ class Pacman:
         self._ahead = False
 
     def _offered(self) -> object:
-        """Return what changes when the database of what is offered is refreshed."""
+        """Return what changes when the database of what is offered is refreshed: its files are replaced."""
         names = [name for name in database.entries(self._context.tree, SYNC) or () if name.endswith(".db")]
-        return names, database.stamp(self._context.tree, *(f"{SYNC}/{name}" for name in names))
+        return names, database.identities(self._context.tree, *(f"{SYNC}/{name}" for name in names))
 
     async def reboot_needed(self) -> str:
         """Return why the host should reboot, or an empty string."""
