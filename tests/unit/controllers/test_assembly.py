@@ -411,3 +411,15 @@ async def until_there(client: Client) -> None:
         await until(lambda: late.has_synced and not late.values())  # ended, and removed
     finally:
         await tasks.end(following)
+
+
+@pytest.mark.parametrize("made", [assembly.manifests, assembly.disruption_manifests, assembly.edge_manifests])
+def test_operators_of_two_namespaces_do_not_take_each_others_rights(made: Any) -> None:
+    """What both apply under one name would be bound to the account of whoever came last."""
+    here, there = (
+        {(one["kind"], one["metadata"]["name"]): one for one in made(namespace) if "subjects" in one}
+        for namespace in ("nodemanager", "another")
+    )
+    shared = {key for key in here.keys() & there.keys() if key[0] == "ClusterRoleBinding"}
+    assert not shared
+    assert any(kind == "ClusterRoleBinding" for kind, _ in here)

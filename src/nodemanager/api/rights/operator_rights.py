@@ -72,7 +72,7 @@ def extra_manifests(name: str, namespace: str, rights: Iterable[Right]) -> list[
     account = rbac_objects.account(NAME, namespace)
     return [
         rbac_objects.role("ClusterRole", name, "", _rules(rights)),
-        rbac_objects.binding("ClusterRoleBinding", name, "", name, account),
+        rbac_objects.binding("ClusterRoleBinding", _own(name, namespace), "", name, account),
     ]
 
 
