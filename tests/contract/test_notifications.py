@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from datetime import UTC, datetime, timedelta
@@ -96,12 +97,13 @@ async def test_each_is_told_in_its_own_form_of_what_it_wants_and_of_nothing_twic
 async def test_an_operator_that_is_killed_before_it_can_note_a_delivery_delivers_again_with_the_same_id(
     site: Site,
 ) -> None:
-    mortals: list[Mortal] = []
+    born: asyncio.Future[Mortal] = asyncio.get_running_loop().create_future()
 
     async def accept_and_kill(exchange: Exchange) -> None:
-        if not mortals[0].at:
-            mortals[0].after = False
-            mortals[0].at = len(mortals[0].writes) + 1  # whatever it writes next does not leave any more
+        mortal = await born  # it may deliver before we hear that it runs
+        if not mortal.at:
+            mortal.after = False
+            mortal.at = len(mortal.writes) + 1  # whatever it writes next does not leave any more
         await exchange.answer(200, b"")
 
     await site.host("a")
@@ -110,7 +112,7 @@ async def test_an_operator_that_is_killed_before_it_can_note_a_delivery_delivers
         to = {"name": "hook", "type": "webhook", "secretRef": await address(site, "hook", hook)}
         await site.maintenance(notify=[to])
         async with site.operator() as mortal:
-            mortals.append(mortal)
+            born.set_result(mortal)
             await mortal.dead.wait()
         assert not (await site.status()).status.deliveries
         site.agents.behave = lambda _task: "Succeeded"
