@@ -77,8 +77,8 @@ def drift(host: Host, numbers: range) -> list[str]:
         made.append(spoil(host, number))
         host.look_again()
         until(lambda: is_right(host), f"the repair of {made[-1]}")
-        if made[-1].startswith("service:"):  # it runs before its repair has ended, and so before it is told
-            until(partial(has_recorded, host, number + 1), f"the record of {made[-1]}")
+        # It is right before its repair has ended, and so before it is told; the next one could overtake it.
+        until(partial(has_recorded, host, number + 1), f"the record of {made[-1]}")
     return made
 
 
