@@ -102,11 +102,12 @@ def cpu_seconds(*argv: str) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def test_version_costs_under_100_ms_of_cpu_beyond_the_interpreter() -> None:
+def test_version_costs_a_few_times_what_the_interpreter_does() -> None:
+    """Some 50 ms where the interpreter takes 10; a machine that is slow, or busy, is so for both."""
     cpu_seconds("-m", "nodemanager", "version")  # so that every .pyc is there
     pairs = [(cpu_seconds("-m", "nodemanager", "version"), cpu_seconds("-c", "pass")) for _ in range(RUNS)]
     ours, bare = (statistics.median(times) for times in zip(*pairs, strict=True))
-    assert ours - bare < 0.1
+    assert ours < 9 * bare
 
 
 @pytest.mark.parametrize("name", list(main.COMMANDS))

@@ -137,9 +137,12 @@ def test_ten_thousand_hosts_are_asked_about_in_a_moment() -> None:
     hosts, known = [node(f"h{number}") for number in range(10_000)], ChangingHosts(cast("Any", Sets()))
     began = time.process_time()
     known.of("x", hosts)
-    first, began = time.process_time() - began, time.process_time()
-    known.of("x", hosts)
-    again = time.process_time() - began
+    first, tries = time.process_time() - began, []
+    for _ in range(3):  # garbage of other tests may be collected in one of them
+        began = time.process_time()
+        known.of("x", hosts)
+        tries.append(time.process_time() - began)
+    again = min(tries)
     log.info("10,000 hosts: %.0f ms at first, %.0f ms again", first * 1000, again * 1000)
     assert again < first
 
