@@ -91,6 +91,38 @@ async def test_what_moves_to_a_set_in_stages_stays_until_this_host_has_its_turn(
     assert not host.path("x").exists()
 
 
+async def test_what_moves_to_a_set_in_stages_under_another_name_stays_too(host: OwningHost) -> None:
+    host.path("usr").mkdir()
+    host.path("lib").symlink_to("usr")
+    host.services.facts |= {ServiceKey(name): replace(DOWN, unit="ssh.service") for name in ("ssh", "sshd")}
+    chosen: dict[str, Any] = {"nodeSelector": {}}
+
+    def having(path: str, service: str) -> dict[str, Any]:
+        return {
+            "files": [declared(host, path)],
+            "services": [{"name": service, "ensure": "running", "enable": True}],
+        }
+
+    old = pruning_set("b", **chosen)
+    new = pruning_set("b", **chosen, rollout={"strategy": "Staged"}, **having("usr/x", "ssh"))
+    await host.has(pruning_set("a", **having("lib/x", "sshd")), old)
+    host.services.facts |= {ServiceKey(name): replace(UP, unit="ssh.service") for name in ("ssh", "sshd")}
+    host.services.calls.clear()
+    given_up = pruning_set("a", **chosen)
+    told = known_sets.told([given_up, new], [given_up, old], NODE)
+    assert await host.has(given_up, old, told=told) == {}
+    assert (host.path("usr/x").read_text(), host.services.calls) == ("ours", [])
+    assert host.left["service:sshd"] == (
+        "waits: ConfigSet b declares service:ssh, which it is or leads to, in a revision that this host does"
+        " not have yet"
+    )
+    await host.has(given_up, new)
+    assert (host.path("usr/x").read_text(), host.services.calls, host.left) == ("ours", [], {})
+    await host.has(given_up, old, told=told)  # its own revision is not one that is to come
+    assert not host.path("usr/x").exists()
+    assert host.services.calls == ["disable ssh", "stop ssh", "refresh"]
+
+
 async def test_a_service_that_somebody_brought_after_we_could_not_is_theirs(host: OwningHost) -> None:
     wanted = pruning_set(**HTOP)
     assert {one for one, done in (await host.has(wanted, BASE)).items() if done.failed} == {
