@@ -137,6 +137,19 @@ async def test_a_service_that_somebody_brought_after_we_could_not_is_theirs(host
     assert set(host.left) == {"package:htop", "service:htopd"}
 
 
+async def test_a_service_that_somebody_brought_is_put_back_to_how_they_left_it(host: OwningHost) -> None:
+    wanted = pruning_set(**HTOP)
+    await host.has(wanted, BASE)
+    host.packages.have["htop"] = "3"  # by hand; its unit is enabled, and not started by that
+    host.services.facts[ServiceKey("htopd")] = replace(DOWN, enabled=True)
+    await host.has(wanted, BASE)
+    assert host.services.calls[-1] == "start htopd"
+    host.services.calls.clear()
+    await host.has(pruning_set(), BASE)
+    assert host.services.calls == []
+    assert host.left["service:htopd"] == "it starts at boot, which is not our doing, so it goes on running"
+
+
 @pytest.mark.parametrize("declared_enabled", [False, True])
 async def test_a_service_that_starts_at_boot_anyway_is_not_stopped(
     host: OwningHost, declared_enabled: bool
