@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,36 @@ async def test_a_service_that_starts_at_boot_anyway_is_not_stopped(
     await host.has(pruning_set(), BASE)
     assert host.services.calls == ["start sshd"]
     assert host.left == {"service:sshd": "it starts at boot, which is not our doing, so it goes on running"}
+
+
+async def test_a_service_that_others_start_is_not_stopped(host: OwningHost) -> None:
+    # Without [Install], or made from /etc/fstab: it was yet to start when the set was first seen.
+    host.services.facts[ServiceKey("srv.mount")] = replace(DOWN, enabled=None)
+    await host.has(pruning_set(services=[{"name": "srv.mount", "ensure": "running"}]), BASE)
+    assert host.services.calls == ["start srv.mount"]
+    await host.has(pruning_set(), BASE)
+    assert host.services.calls == ["start srv.mount"]
+    said = "others may start it (it can be neither enabled nor disabled), so it goes on running"
+    assert host.left == {"service:srv.mount": said}
+
+
+async def test_a_service_that_came_with_our_unit_file_is_stopped(
+    host: OwningHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    see, unit = host.services.observe, host.path("ours.service")
+
+    async def observe(keys: Iterable[ServiceKey]) -> Any:
+        if unit.exists():
+            host.services.facts.setdefault(ServiceKey("ours"), replace(DOWN, enabled=None))
+        return await see(keys)
+
+    monkeypatch.setattr(host.services, "observe", observe)
+    services = [{"name": "ours", "ensure": "running"}]
+    await host.has(pruning_set(files=[declared(host, "ours.service")], services=services), BASE)
+    assert host.services.calls == ["start ours"]
+    await host.has(pruning_set(), BASE)
+    assert host.services.calls == ["start ours", "stop ours"]
+    assert (unit.exists(), host.left) == (False, {})
 
 
 async def test_a_service_that_came_with_our_package_is_stopped_although_it_starts_at_boot(
