@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.host.base import ToolFailed, UpgradePlanner, Wanted
+from nodemanager.host.base import Substituting, ToolFailed, UpgradePlanner, Wanted
 from support import debian_packages
 from support.gates import Gate
 from support.package_roots import AptRoot, call
@@ -103,6 +103,25 @@ async def test_a_rehearsal_names_what_would_have_to_be_removed(host: AptRoot) ->
     assert await manager.rehearse(both, ["nm-old"]) == {}
     assert set(await manager.installed()) >= {"nm-old"}
     assert "nm-new" not in await manager.installed()
+
+
+async def test_what_others_need_is_not_replaced_by_something_else_when_it_is_taken_back(
+    host: AptRoot,
+) -> None:
+    """As mail servers of Debian: who needs one of them is content with any."""
+    mta = "Provides: nm-mta\nConflicts: nm-mta\n"
+    host.publish("nm-postfix", "1.0-1", fields=mta)
+    host.publish("nm-exim", "1.0-1", fields=mta)
+    host.publish("nm-mailx", "1.0-1", fields="Depends: nm-exim | nm-mta\n")
+    host.publish("nm-app", "1.0-1")
+    manager = host.manager()
+    assert isinstance(manager, Substituting)
+    await manager.install([Wanted("nm-postfix"), Wanted("nm-mailx"), Wanted("nm-app")])
+    assert await manager.substitutes(["nm-app", "nm-postfix"]) == {
+        "nm-postfix": "cannot remove nm-app, nm-postfix: others need it, and nm-exim would have to be"
+        " installed instead"
+    }
+    assert await manager.substitutes(["nm-mailx", "nm-postfix"]) == {}
 
 
 async def test_without_indexes_a_rehearsal_says_that_it_cannot_tell(

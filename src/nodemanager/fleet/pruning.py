@@ -10,6 +10,7 @@ from nodemanager.api.common.configset import PRUNE_TIMEOUT, ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.kube import times
 from nodemanager.kube.go import durations
+from nodemanager.kube.objects import HasMetadata
 
 DEFAULT_SECONDS: Final = durations.parse(PRUNE_TIMEOUT)
 
@@ -40,9 +41,13 @@ def deletion(config_set: ConfigSet, nodes: Iterable[ManagedNode], now: datetime)
     """
     name = config_set.metadata.name
     waiting = tuple(sorted(node.metadata.name for node in nodes if _has(node, name)))
+    return Deletion(waiting, seconds_left(config_set, _timeout(config_set.spec.prune_timeout), now))
+
+
+def seconds_left(config_set: HasMetadata, timeout: float, now: datetime) -> float:
+    """Return how much longer the deletion of a set that has begun waits; 0 = not any more."""
     since = times.parse(config_set.metadata.deletion_timestamp) or now
-    left = _timeout(config_set.spec.prune_timeout) - (now - since).total_seconds()
-    return Deletion(waiting, max(left, 0.0))
+    return max(timeout - (now - since).total_seconds(), 0.0)
 
 
 def _has(node: ManagedNode, name: str) -> bool:

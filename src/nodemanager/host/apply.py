@@ -18,6 +18,7 @@ from nodemanager.host.base import (
     PackageManager,
     ServiceKey,
     ServiceManager,
+    Substituting,
     Wanted,
 )  # fmt: skip
 from nodemanager.host.process.runner import RunError
@@ -99,14 +100,20 @@ async def apply_packages(steps: Sequence[Step], tools: Tools) -> list[Result]:
     return results
 
 
-async def rehearse_packages(steps: Sequence[Step], tools: Tools) -> list[Step]:
-    """Return the steps; what the package manager would refuse is held back, with the reason."""
+async def rehearse_packages(steps: Sequence[Step], tools: Tools, *, alone: bool = False) -> list[Step]:
+    """Return the steps; what the package manager would refuse is held back, with the reason.
+
+    With `alone`, so is what it would install something else for: nobody has declared that.
+    """
     install = [Wanted(one.name, one.version) for one in steps if isinstance(one, InstallPackage)]
     remove = [one.name for one in steps if isinstance(one, RemovePackage)]
     if tools.packages is None or not (install or remove):
         return list(steps)
     try:
-        refused = await tools.packages.rehearse(install, remove)
+        refused = dict(await tools.packages.rehearse(install, remove))
+        going = [name for name in remove if name not in refused]
+        if alone and going and isinstance(tools.packages, Substituting):
+            refused |= await tools.packages.substitutes(going)
     except (HostError, RunError) as error:
         refused = dict.fromkeys([*(one.name for one in install), *remove], str(error))
     return [

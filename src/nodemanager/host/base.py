@@ -120,6 +120,14 @@ class UpgradePlanner(Protocol):
         """
 
 
+@runtime_checkable
+class Substituting(Protocol):
+    """A package manager that may install something else for those who need a package that it removes."""
+
+    async def substitutes(self, names: Sequence[str]) -> Mapping[str, str]:
+        """Return by name why some of these cannot be removed without anything else being installed."""
+
+
 class ServiceKey(NamedTuple):
     """A service; of the system, or of one user's own service manager."""
 

@@ -82,7 +82,9 @@ PARTS: Final[HostParts] = KINDS.each(
         PACKAGE: HostPart(
             lambda needed, work: work.observer.see_packages(needed),
             lambda steps, work: apply.apply_packages(steps, work.tools),
-            lambda steps, work: apply.rehearse_packages(steps, work.tools),
+            lambda steps, work: apply.rehearse_packages(
+                steps, work.tools, alone=work.given.layout is not None
+            ),
             twins=twins.of_packages,
         ),
         FILE: HostPart(_see_files, _apply_files, complete=_complete_files, twins=twins.of_files),

@@ -111,8 +111,16 @@ async def of_packages(
         twins = [longer.get(one.name), *map(names.get, _without_architecture(one.name))]
         for twin in filter(None, twins):
             if installed.get(one.name) == installed.get(twin.name):
-                found[one] = Twin(twin)
+                found[one] = Twin(twin, same_place=_is_one_package(one.name, twin.name, installed))
     return found
+
+
+def _is_one_package(one: str, other: str, installed: Mapping[str, str]) -> bool:
+    """Tell whether names with and without architecture are one package: of several, nobody can tell."""
+    short, long = sorted((one, other), key=len)
+    start = long[: len(short) + 1]
+    found = {name for name in installed if name.startswith(start)}
+    return found <= {long, f"{start}all", f"{start}noarch"}
 
 
 def _without_architecture(name: str) -> list[str]:

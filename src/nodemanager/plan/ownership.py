@@ -78,6 +78,8 @@ def taken(known: Owned | None, seen: Sighting) -> Owned:
         return Owned(seen.sets, seen.now, (seen.then,))
     if known.failed and seen.now == seen.then and seen.now != known.before:
         return Owned(seen.sets, None, (seen.then,))
+    if known.failed and known.foreseen:  # what was to bring it failed, so somebody else brought it, as it is
+        return Owned(seen.sets, seen.now, (seen.then,))
     last = known.ours[-1] if known.ours else {}
     now, then = _filled(seen.now, last), _filled(seen.then, last)
     ours = [one for one in known.ours if one == now and one != then]

@@ -22,6 +22,7 @@ MASKED = "masked"
 _SAYS_NOTHING: Final = ("", "not running")
 """States that say no more than that a service does not run."""
 _STARTS: Final = "it starts at boot, which is not our doing, so it goes on running"
+_MAY_START: Final = "others may start it (it can be neither enabled nor disabled), so it goes on running"
 
 
 def plan_services(
@@ -194,11 +195,12 @@ def _one_back(one: ResourceId, entry: Owned, fact: ServiceFact | None) -> PutBac
     now = {"enabled": _text(fact.enabled is True), "running": _text(runs)}
     kept = {part: value if now.get(part) == value else "" for part, value in ours.items()}
     if running and ours.get("running", "") not in ("", running) and runs is (running == "false"):
-        starts = fact.enabled is True if wanted.enable is None else wanted.enable
+        starts = fact.enabled is not False if wanted.enable is None else wanted.enable
         if running == "false" and starts and enabled != "false":
             # It may have crashed, or the host was booting, when we first saw it.
             back = PutBack(wanted, ", ".join(why), ours=kept)
-            return back if why else PutBack(left=_STARTS, final=True, ours=kept)
+            said = _MAY_START if fact.enabled is None else _STARTS
+            return back if why else PutBack(left=said, final=True, ours=kept)
         wanted = msgspec.structs.replace(wanted, ensure="running" if running == "true" else "stopped")
         why.append("it ran before" if running == "true" else "it did not run before")
     return PutBack(wanted, ", ".join(why), ours=kept) if why else PutBack()

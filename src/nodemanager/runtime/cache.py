@@ -205,6 +205,7 @@ class Cache(Generic[T]):
         except errors.Gone as error:
             log.info("%s: our revision is gone, listing again: %s", self.name, error)
             self._version = ""
+            self.interrupted = True  # until there is a new list, what we know may be old
             return error
         except errors.KubeError as error:
             self.interrupted = True
@@ -236,8 +237,14 @@ class Cache(Generic[T]):
 
     def _complete(self) -> None:
         self.refused = ""
+        self._resumed()
         self._synced.set()
         self._answered.set()
+
+    def _resumed(self) -> None:
+        """Take note that nothing goes unseen from now on."""
+        if self.interrupted:
+            self.interrupted, self.steady_since = False, asyncio.get_running_loop().time()
 
     async def _watch_on(self) -> None:
         async with await self._open(self._version) as watch:
@@ -301,8 +308,7 @@ class Cache(Generic[T]):
         self._complaint = ""
         if version:  # what we know is whole
             self.refused = ""
-        if self.interrupted:
-            self.interrupted, self.steady_since = False, asyncio.get_running_loop().time()
+            self._resumed()
         return watch
 
     # Changing the snapshot

@@ -134,6 +134,20 @@ async def test_a_package_that_something_else_needs_is_left(
     assert set(await host.has(EMPTY)) == {"package:jq"}  # it is tried again
 
 
+async def test_a_package_stays_where_something_else_would_be_installed_for_it(
+    host: OwningHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def substitutes(names: Any) -> dict[str, str]:
+        return dict.fromkeys(names, "cannot remove jq: gojq would be installed instead")
+
+    monkeypatch.setattr(host.packages, "substitutes", substitutes, raising=False)
+    await host.has(pruning_set(packages=[{"name": "jq"}]))
+    assert await host.has(EMPTY) == {}
+    assert host.left == {"package:jq": "cannot remove jq: gojq would be installed instead"}
+    gone = pruning_set(packages=[{"name": "jq", "ensure": "absent"}])
+    assert set(await host.has(gone)) == {"package:jq"}  # who declares that it goes has it go
+
+
 async def test_another_set_that_declares_the_same_takes_it_over(host: OwningHost) -> None:
     furnish(host)
     old = str(host.path("old"))

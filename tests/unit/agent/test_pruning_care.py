@@ -351,6 +351,20 @@ async def test_a_package_with_and_without_its_architecture_is_one(
     assert host.packages.calls[-1] == f"remove {new}"  # it was not there before the first
 
 
+@pytest.mark.parametrize(("own", "foreign"), [("jq:amd64", "jq:i386"), ("jq.x86_64", "jq.i686")])
+async def test_a_package_for_another_architecture_says_nothing_about_the_hosts_own(
+    host: OwningHost, own: str, foreign: str
+) -> None:
+    host.packages.have.clear()
+    host.packages.have |= {"jq": "1.6", own: "1.6"}  # somebody else's
+    host.packages.offered[foreign] = "1.6"
+    await host.has(pruning_set(packages=[{"name": "jq"}, {"name": foreign}]), BASE)
+    await host.has(pruning_set(packages=[{"name": "jq"}]), BASE)
+    await host.has(EMPTY, BASE)
+    assert "remove jq" not in host.packages.calls
+    assert "jq" in host.packages.have
+
+
 async def test_packages_of_one_source_are_not_one(host: OwningHost) -> None:
     host.packages.offered |= {"php8.2-cli": "8", "php8.2-fpm": "8"}
     await host.has(pruning_set(packages=[{"name": "php8.2-cli"}, {"name": "php8.2-fpm"}]))

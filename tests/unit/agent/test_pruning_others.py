@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,38 @@ async def test_what_moves_to_a_set_in_stages_stays_until_this_host_has_its_turn(
     assert not host.path("x").exists()
 
 
+async def test_what_moves_to_a_set_in_stages_under_another_name_stays_too(host: OwningHost) -> None:
+    host.path("usr").mkdir()
+    host.path("lib").symlink_to("usr")
+    host.services.facts |= {ServiceKey(name): replace(DOWN, unit="ssh.service") for name in ("ssh", "sshd")}
+    chosen: dict[str, Any] = {"nodeSelector": {}}
+
+    def having(path: str, service: str) -> dict[str, Any]:
+        return {
+            "files": [declared(host, path)],
+            "services": [{"name": service, "ensure": "running", "enable": True}],
+        }
+
+    old = pruning_set("b", **chosen)
+    new = pruning_set("b", **chosen, rollout={"strategy": "Staged"}, **having("usr/x", "ssh"))
+    await host.has(pruning_set("a", **having("lib/x", "sshd")), old)
+    host.services.facts |= {ServiceKey(name): replace(UP, unit="ssh.service") for name in ("ssh", "sshd")}
+    host.services.calls.clear()
+    given_up = pruning_set("a", **chosen)
+    told = known_sets.told([given_up, new], [given_up, old], NODE)
+    assert await host.has(given_up, old, told=told) == {}
+    assert (host.path("usr/x").read_text(), host.services.calls) == ("ours", [])
+    assert host.left["service:sshd"] == (
+        "waits: ConfigSet b declares service:ssh, which it is or leads to, in a revision that this host does"
+        " not have yet"
+    )
+    await host.has(given_up, new)
+    assert (host.path("usr/x").read_text(), host.services.calls, host.left) == ("ours", [], {})
+    await host.has(given_up, old, told=told)  # its own revision is not one that is to come
+    assert not host.path("usr/x").exists()
+    assert host.services.calls == ["disable ssh", "stop ssh", "refresh"]
+
+
 async def test_a_service_that_somebody_brought_after_we_could_not_is_theirs(host: OwningHost) -> None:
     wanted = pruning_set(**HTOP)
     assert {one for one, done in (await host.has(wanted, BASE)).items() if done.failed} == {
@@ -105,6 +138,19 @@ async def test_a_service_that_somebody_brought_after_we_could_not_is_theirs(host
     assert set(host.left) == {"package:htop", "service:htopd"}
 
 
+async def test_a_service_that_somebody_brought_is_put_back_to_how_they_left_it(host: OwningHost) -> None:
+    wanted = pruning_set(**HTOP)
+    await host.has(wanted, BASE)
+    host.packages.have["htop"] = "3"  # by hand; its unit is enabled, and not started by that
+    host.services.facts[ServiceKey("htopd")] = replace(DOWN, enabled=True)
+    await host.has(wanted, BASE)
+    assert host.services.calls[-1] == "start htopd"
+    host.services.calls.clear()
+    await host.has(pruning_set(), BASE)
+    assert host.services.calls == []
+    assert host.left["service:htopd"] == "it starts at boot, which is not our doing, so it goes on running"
+
+
 @pytest.mark.parametrize("declared_enabled", [False, True])
 async def test_a_service_that_starts_at_boot_anyway_is_not_stopped(
     host: OwningHost, declared_enabled: bool
@@ -117,6 +163,36 @@ async def test_a_service_that_starts_at_boot_anyway_is_not_stopped(
     await host.has(pruning_set(), BASE)
     assert host.services.calls == ["start sshd"]
     assert host.left == {"service:sshd": "it starts at boot, which is not our doing, so it goes on running"}
+
+
+async def test_a_service_that_others_start_is_not_stopped(host: OwningHost) -> None:
+    # Without [Install], or made from /etc/fstab: it was yet to start when the set was first seen.
+    host.services.facts[ServiceKey("srv.mount")] = replace(DOWN, enabled=None)
+    await host.has(pruning_set(services=[{"name": "srv.mount", "ensure": "running"}]), BASE)
+    assert host.services.calls == ["start srv.mount"]
+    await host.has(pruning_set(), BASE)
+    assert host.services.calls == ["start srv.mount"]
+    said = "others may start it (it can be neither enabled nor disabled), so it goes on running"
+    assert host.left == {"service:srv.mount": said}
+
+
+async def test_a_service_that_came_with_our_unit_file_is_stopped(
+    host: OwningHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    see, unit = host.services.observe, host.path("ours.service")
+
+    async def observe(keys: Iterable[ServiceKey]) -> Any:
+        if unit.exists():
+            host.services.facts.setdefault(ServiceKey("ours"), replace(DOWN, enabled=None))
+        return await see(keys)
+
+    monkeypatch.setattr(host.services, "observe", observe)
+    services = [{"name": "ours", "ensure": "running"}]
+    await host.has(pruning_set(files=[declared(host, "ours.service")], services=services), BASE)
+    assert host.services.calls == ["start ours"]
+    await host.has(pruning_set(), BASE)
+    assert host.services.calls == ["start ours", "stop ours"]
+    assert (unit.exists(), host.left) == (False, {})
 
 
 async def test_a_service_that_came_with_our_package_is_stopped_although_it_starts_at_boot(

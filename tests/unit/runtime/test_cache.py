@@ -174,6 +174,53 @@ async def test_a_cache_tells_since_when_nothing_can_have_gone_unseen() -> None:
         assert began < cache.steady_since < began + 60
 
 
+@pytest.mark.parametrize("streams", [True, False])
+@virtual_time.test
+async def test_what_is_known_is_old_until_a_new_list_is_whole(streams: bool) -> None:
+    """A server that was restarted has forgotten our revision, and takes its time to list everything."""
+
+    class Slow(ModelApi):
+        slow = False
+
+        async def send(self, request: Request) -> Answer | ModelWatch:
+            answer = await super().send(request)
+            if self.slow and "resourceVersion=" not in request.target:
+                if isinstance(answer, ModelWatch):
+                    held = answer.read_chunk
+
+                    async def late(idle_timeout: float | None = None) -> bytes:
+                        await asyncio.sleep(20)
+                        return await held(idle_timeout)
+
+                    answer.read_chunk = late  # type: ignore[method-assign]
+                else:
+                    await asyncio.sleep(20)
+            return answer
+
+    api = Slow(streams=streams)
+    api.put("a", "1")
+    cache = new_cache(api)
+    async with running(cache):
+        await cache.synced()
+        await asyncio.sleep(10)
+        assert (cache.interrupted, cache.steady_since) == (False, -math.inf)
+        api.slow = True
+        for watch in list(api.watches):
+            watch.push(b"")
+        api.watches.clear()
+        api.put("a", "2")
+        api.compact()
+        await asyncio.sleep(15)
+        known = cache.get(KEY)
+        assert known is not None
+        assert (value_of(known), cache.interrupted) == ("1", True)
+        await asyncio.sleep(60)
+        known = cache.get(KEY)
+        assert known is not None
+        assert (value_of(known), cache.interrupted) == ("2", False)
+        assert cache.steady_since > 0
+
+
 @virtual_time.test
 async def test_one_unreadable_object_costs_only_itself(caplog: pytest.LogCaptureFixture) -> None:
     for streams in (True, False):

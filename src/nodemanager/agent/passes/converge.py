@@ -256,7 +256,7 @@ class Converger:
                 steps = await noting.noted(
                     self.ledger, kind.owning, steps, work, facts, self.parts[kind.name]
                 )
-                if kind.name == PACKAGE and changes(steps):
+                if kind.name in (PACKAGE, FILE) and not work.given.repair and changes(steps):
                     await noting.foresee(self.ledger, work, self.parts[SERVICE])
             if kind.background:
                 steps = self._start(steps, stage, work)

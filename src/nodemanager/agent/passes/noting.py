@@ -82,7 +82,10 @@ def owned_folders(ledger: OwnershipLedger | None) -> set[str]:
 
 
 async def foresee(ledger: OwnershipLedger, work: Work, part: HostPart[Any, Any]) -> None:
-    """Take down which services are not there before packages are installed: some of these start theirs."""
+    """Take down which services are not there before packages are installed, or files are written.
+
+    Some packages start theirs; and what was not there before its unit file was, nobody else starts.
+    """
     try:
         owned = ledger.owned
         new = tuple(

@@ -37,6 +37,8 @@ from nodemanager.plan.set_doubts import Prune, SetsTold
 from nodemanager.plan.steps import Noop, Step
 
 log = logging.getLogger(__name__)
+Coming = Mapping[ResourceId, AbstractSet[str]]
+"""What sets declare in a revision that this host has not got yet; by their names."""
 GRACE_SECONDS: Final = 60.0
 """Who moves something to another set changes one set after the other."""
 
@@ -53,6 +55,8 @@ class _Going:
     """What is as it was before us."""
     moved: dict[ResourceId, ResourceId] = field(default_factory=dict)
     """What is declared under another name."""
+    awaited: dict[ResourceId, str] = field(default_factory=dict)
+    """What a revision that is on its way declares under another name, in words."""
 
     def leave(
         self, one: ResourceId, entry: Owned, why: str, *, waits: bool = False, final: bool = False
@@ -82,7 +86,9 @@ class _Going:
             self.moved[one] = twin.id
         elif twin is not None:
             self.leave(one, entry, f"it is the same as {twin.id}, or leads to it, which is declared")
-        return twin is not None
+        elif one in self.awaited:
+            self.leave(one, entry, f"waits: {self.awaited[one]}", waits=True)
+        return twin is not None or one in self.awaited
 
     def is_over(self, one: ResourceId, entry: Owned, back: PutBack) -> bool:
         """Tell whether nothing is to be done, and take note of why."""
@@ -131,7 +137,7 @@ class Pruner:
             found = [_unless(one, unfinished) for one in self._released(desired, told)]
             for kind, releases in self._by_kind(self._in_time(found)):
                 async with self.converger.host_lock:
-                    await self._put_back(kind, releases, desired, results)
+                    await self._put_back(kind, releases, desired, told.coming, results)
         except LedgerError as error:
             log.warning("cannot take down what nobody declares any more, the next pass goes on: %s", error)
         if changed_by(results) and self.converger.tools.journal.pending():
@@ -146,7 +152,7 @@ class Pruner:
         """Return what would be put back, as things are now."""
         steps: list[Step] = []
         for kind, releases in self._by_kind(self._released(desired, told)):
-            plan = await self._plan(kind, releases, desired)
+            plan = await self._plan(kind, releases, desired, told.coming)
             steps += await self.converger.parts[kind.name].rehearse(plan.steps, plan.work)
             steps += [
                 Noop(id=one, sources=entry.names, reason=f"nobody declares it; left behind: {entry.left}")
@@ -186,11 +192,11 @@ class Pruner:
                 yield kind, mine
 
     async def _put_back(
-        self, kind: AnyKind, releases: list[Release], desired: Desired, done: list[Result]
+        self, kind: AnyKind, releases: list[Release], desired: Desired, coming: Coming, done: list[Result]
     ) -> None:
         """Put back resources of one kind, and add to `done` what became of them."""
         converger, part = self.converger, self.converger.parts[kind.name]
-        plan = await self._plan(kind, releases, desired)
+        plan = await self._plan(kind, releases, desired, coming)
         steps = without_aborted(plan.steps, set(plan.work.broken_off))
         steps = converger.may_do(
             await part.rehearse(steps, plan.work) if steps else [],
@@ -215,7 +221,7 @@ class Pruner:
         gone = plan.gone | plan.moved.keys()
         await in_thread(lambda: self.ledger.settle(plan.left, gone, plan.moved))
 
-    async def _plan(self, kind: AnyKind, releases: list[Release], desired: Desired) -> _Going:
+    async def _plan(self, kind: AnyKind, releases: list[Release], desired: Desired, coming: Coming) -> _Going:
         """Decide about each; nothing is changed."""
         whole, owning, part = layout(desired), kind.owning, self.converger.parts[kind.name]
         plan = _Going(self.converger.taking_back(Desired(), {}, whole))
@@ -229,9 +235,12 @@ class Pruner:
         doing = [one for one, back in backs.items() if _is_new(back, seen[one])]
         declared = [one for one in _declared(desired) if one.kind == kind.name]
         twins = await part.twins(doing, declared, plan.work) if doing and declared else {}
-        if twins:  # what stays is in the way of directories that would go
-            rest = {one: release for one, release in seen.items() if one not in twins}
-            backs = {one: backs[one] for one in twins} | _decided(owning, rest, facts)
+        others = [seen[one] for one in doing if one not in twins]
+        plan.awaited = await self._awaited(kind, others, coming, plan.work)
+        staying = twins.keys() | plan.awaited.keys()
+        if staying:  # what stays is in the way of directories that would go
+            rest = {one: release for one, release in seen.items() if one not in staying}
+            backs = {one: backs[one] for one in staying} | _decided(owning, rest, facts)
         items: list[Item[Any]] = []
         contents: dict[str, Content] = {}
         for resource, back in backs.items():
@@ -244,6 +253,21 @@ class Pruner:
         steps = kind.plan(plan.work.given, facts) if items else []
         plan.steps = [_explained(one, seen, backs) for one in steps]
         return plan
+
+    async def _awaited(
+        self, kind: AnyKind, going: list[Release], coming: Coming, work: Work
+    ) -> dict[ResourceId, str]:
+        """Return what other sets declare under another name, in a revision that is yet to come, in words."""
+        part, found = self.converger.parts[kind.name], dict[ResourceId, str]()
+        for own in {one.owned.names for one in going}:  # what they declare themselves does not come by others
+            mine = [one.id for one in going if one.owned.names == own]
+            others = {one: sets - set(own) for one, sets in coming.items() if one.kind == kind.name}
+            ids = [one for one, sets in others.items() if sets]
+            twins = await part.twins(mine, ids, work) if ids else {}
+            for one, twin in twins.items():
+                said = f"{twin.id}, which it is or leads to, in a revision that this host does not have yet"
+                found[one] = f"ConfigSet {', '.join(sorted(others[twin.id]))} declares {said}"
+        return found
 
     async def _fetch(
         self, resource: ResourceId, entry: Owned, back: PutBack, plan: _Going, contents: dict[str, Content]

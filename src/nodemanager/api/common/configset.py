@@ -19,7 +19,7 @@ from nodemanager.api.common.enforcement import Enforcement
 from nodemanager.api.common.rollout import HISTORY_LIMIT, Rollout, RolloutStatus
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.hints import DURATION, DURATION_MAX, meta
-from nodemanager.kube.objects import ObjectMeta, Resource, Struct
+from nodemanager.kube.objects import HasMetadata, ObjectMeta, Resource, Struct
 from nodemanager.kube.selectors import LabelSelector
 
 PRUNE_TIMEOUT: Final = "10m"
@@ -219,7 +219,7 @@ def is_leaving(config_set: ConfigSet) -> bool:
     return bool(meta.deletion_timestamp) and (FINALIZER in meta.finalizers or config_set.spec.prune)
 
 
-def keeping(config_set: ConfigSet, *, has: bool) -> dict[str, object]:
+def keeping(config_set: HasMetadata, *, has: bool) -> dict[str, object]:
     """Return the metadata that puts our finalizer on a set, or takes it off; those of others stay."""
     meta = config_set.metadata
     others = [one for one in meta.finalizers if one != FINALIZER]
@@ -230,3 +230,12 @@ def keeping(config_set: ConfigSet, *, has: bool) -> dict[str, object]:
 
 
 CONFIG_SETS: Final = Resource(GROUP, VERSION, "ConfigSet", "configsets", ConfigSet)
+
+
+class SetMetadata(Struct):
+    """A ConfigSet of which only the metadata is read, whatever else a newer version has written there."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+SET_METADATA: Final = Resource(GROUP, VERSION, "ConfigSet", "configsets", SetMetadata)

@@ -13,14 +13,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from nodemanager.api.common.configset import CONFIG_SETS, FINALIZER, ConfigSet, is_leaving, keeping
+from nodemanager.api.common.configset import (
+    CONFIG_SETS,
+    FINALIZER,
+    SET_METADATA,
+    ConfigSet,
+    is_leaving,
+    keeping,
+)
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
 from nodemanager.fleet import pruning
 from nodemanager.kube import errors
-from nodemanager.kube.objects import ObjectKey, key_of
+from nodemanager.kube.objects import HasMetadata, ObjectKey, key_of
 from nodemanager.kube.wording import listed
 from nodemanager.runtime.cache import Cache, Change
 from nodemanager.runtime.controller import Reconcile, ReconcileResult, Retry
@@ -44,6 +51,8 @@ class Finalizing:
 
     async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
         """Look at one set."""
+        if key in self.config_sets.malformed:
+            return await self._unreadable(key)
         config_set = self.config_sets.get(key)
         if config_set is None:
             return None
@@ -70,10 +79,25 @@ class Finalizing:
         await self._write(config_set, has=False)
         return None
 
-    async def _write(self, config_set: ConfigSet, *, has: bool) -> None:
+    async def _unreadable(self, key: ObjectKey) -> ReconcileResult | None:
+        """Let a set go that cannot be read, in its time: hosts cannot read it either, and keep all of it."""
+        try:
+            found = await self.client.get(SET_METADATA, key.name, key.namespace)
+        except errors.NotFound:
+            return None
+        if not found.metadata.deletion_timestamp or FINALIZER not in found.metadata.finalizers:
+            return None
+        if left := pruning.seconds_left(found, pruning.DEFAULT_SECONDS, self.now()):
+            return ReconcileResult(left)
+        said = "not waited for any longer: it cannot be read, so hosts take back nothing before it is gone"
+        self.events.warning(CONFIG_SETS, found, "PruneTimedOut", said)
+        await self._write(found, has=False)
+        return None
+
+    async def _write(self, config_set: HasMetadata, *, has: bool) -> None:
         meta, change = config_set.metadata, MergePatch({"metadata": keeping(config_set, has=has)})
         try:
-            await self.client.patch(CONFIG_SETS, meta.name, meta.namespace, change)
+            await self.client.patch(SET_METADATA, meta.name, meta.namespace, change)
         except errors.NotFound:
             return
         except errors.Conflict:
@@ -88,10 +112,11 @@ def build(context: ControllerContext) -> Reconcile:
     ).reconcile  # fmt: skip
 
 
-def on_config_set(change: Change[ConfigSet], _caches: Caches) -> Iterator[Wake]:
-    """Wake a set that begins or ceases to prune, or is deleted."""
+def on_config_set(change: Change[ConfigSet], caches: Caches) -> Iterator[Wake]:
+    """Wake a set that begins or ceases to prune, is deleted, or cannot be read."""
     old, new = change.old, change.new
-    if new is not None and (old is None or _matters(old) != _matters(new)):
+    is_news = new is not None and (old is None or _matters(old) != _matters(new))
+    if is_news or change.key in caches.of(CONFIG_SETS).malformed:
         yield Wake(change.key)
 
 

@@ -34,6 +34,7 @@ _INTERRUPTED: Final = re.compile(r"dpkg was interrupted|dpkg --configure -a")
 _STALE: Final = re.compile(r"404 +Not Found|maybe run apt-get update")
 _REMOVES: Final = re.compile(r"^The following packages will be REMOVED:\n((?:[ \t]+.*\n?)+)", re.MULTILINE)
 _REMOVAL: Final = re.compile(r"^(?:Remv|Purg) (\S+)", re.MULTILINE)
+_INSTALLATION: Final = re.compile(r"^Inst (\S+)", re.MULTILINE)
 _UPGRADE: Final = re.compile(r"^Inst (\S+) \[([^]\s]+)\] \((\S+) ([^)]*)\)", re.MULTILINE)
 _SECURITY: Final = re.compile(r"(?:^|[, ])(?:Debian-Security:|\S+-security\b|\S+-Security:)")
 _FIELD: Final = re.compile(rb"^(Package|Status|Version|Architecture):[ \t]*(\S[^\n]*)$", re.MULTILINE)
@@ -245,6 +246,19 @@ class Apt:
         plain = [name.partition(":")[0] for name in names]
         removals = [name.partition(":")[0] for name in _REMOVAL.findall(said(preview))]
         common.refuse_dependents(plain, removals)
+
+    async def substitutes(self, names: Sequence[str]) -> Mapping[str, str]:
+        """Return by name why some of these cannot go alone: apt finds others that provide the same."""
+        common.check_names(names)
+        return await common.refusals(names, str, self._rehearse_alone)
+
+    async def _rehearse_alone(self, names: Sequence[str]) -> None:
+        doing = f"remove {listed(names)}"
+        preview = common.check(doing, await self._tool.ask("apt-get", "-s", *options(0), "remove", *names))
+        if others := _INSTALLATION.findall(said(preview)):
+            raise ToolFailed(
+                f"cannot {doing}: others need it, and {listed(others)} would have to be installed instead"
+            )
 
     async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
         """Upgrade everything that is installed, except what is held."""

@@ -7,7 +7,7 @@ from functools import partial
 
 import click
 
-from nodemanager.api.common.configset import CONFIG_SETS, FINALIZER, keeping
+from nodemanager.api.common.configset import CONFIG_SETS, FINALIZER, SET_METADATA, keeping
 from nodemanager.cli import completing, kinds
 from nodemanager.cli.settings import connect
 from nodemanager.client.calls import Selection
@@ -39,11 +39,11 @@ async def _abandon(settings: connect.Settings, names: tuple[str, ...]) -> list[s
     async with connect.connect(settings) as client:
         with kinds.installed(CONFIG_SETS):
             if names:
-                found = [await client.get(CONFIG_SETS, name, settings.namespace) for name in names]
+                found = [await client.get(SET_METADATA, name, settings.namespace) for name in names]
             else:
-                found = (await client.list(CONFIG_SETS, Selection(settings.namespace))).items
+                found = (await client.list(SET_METADATA, Selection(settings.namespace))).items
             kept = [one for one in found if FINALIZER in one.metadata.finalizers]
             for one in kept:
                 change = MergePatch({"metadata": keeping(one, has=False)})
-                await client.patch(CONFIG_SETS, one.metadata.name, settings.namespace, change)
+                await client.patch(SET_METADATA, one.metadata.name, settings.namespace, change)
     return [one.metadata.name for one in kept]
