@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nodemanager.api.audit.auditcheckpoint import KEY_SECRET
+from nodemanager.api.audit.auditsegment import AUDIT_SEGMENTS, name_of
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.cli.crd_changes import Changes
@@ -77,12 +79,14 @@ def config_set(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"files": []}}
 
 
-def failing(part: str, error: Callable[[], Exception], times: int = 1) -> Callable[[Request], None]:
+def failing(
+    part: str, error: Callable[[], Exception], times: int = 1, method: str = ""
+) -> Callable[[Request], None]:
     """Return what lets so many writes of a kind fail."""
-    left = [times]
+    left, methods = [times], (method,) if method else ("POST", "PATCH")
 
     def look(request: Request) -> None:
-        if request.method in ("POST", "PATCH") and part in request.target and left[0]:
+        if request.method in methods and part in request.target and left[0]:
             left[0] -= 1
             raise error()
 
@@ -95,6 +99,14 @@ def lost() -> Exception:
 
 def nothing(_request: Request) -> None:
     pass
+
+
+async def sealed(site: Site) -> None:
+    """Have a segment that is full, and one behind it."""
+    journal, at = site.journal, "2026-11-17T08:00:00Z"
+    await journal.store.seal(at, journal.signing.sign)
+    again = journal.signing.about("begin", "log", "", "again")
+    await journal.store.append([again], at, journal.signing.sign)
 
 
 async def changed(site: Site) -> list[tuple[str, str]]:
@@ -319,3 +331,29 @@ async def cut_last(path: Path) -> None:
     last = max((one for one in store.list("/").records if "/segment-" in one.key), key=lambda one: one.key)
     await store.delete(last.key, last.revision)
     await store.close()
+
+
+@pytest.mark.parametrize("what", ["exported", "expired", "removed", "annotated"])
+async def test_a_copy_goes_on_after_an_answer_that_was_lost_and_what_others_annotate(
+    config: ClientConfig, admin: Client, tmp_path: Path, what: str
+) -> None:
+    """Before the whole log is read again, which may be an hour later: work waits for the copy after 5 min."""
+    (tmp_path / "copy").mkdir()
+    async with writing(config, AuditSettings(export=str(tmp_path / "copy"))) as (wire, site):
+        await site.write()
+        await sealed(site)
+        if what in ("expired", "removed"):
+            await site.write()
+            site.clock.at += timedelta(days=91)
+            site.journal._read_at = site.journal._key_at = site.clock.at  # this is not what reads it again
+        if what == "annotated":
+            note = MergePatch({"metadata": {"annotations": {"example.org/backup": "1"}}})
+            await admin.patch(AUDIT_SEGMENTS, name_of(0), NAMESPACE, note)
+        else:
+            method = "DELETE" if what == "removed" else "PATCH"
+            wire.after = failing(f"/{name_of(0)}", lost, method=method)
+            with pytest.raises(Retry, match="the test cut the wire"):
+                await site.write()
+        await site.write()
+        assert [one.index for one in await site.log()] == ([1] if what in ("expired", "removed") else [0, 1])
+        assert all(one.exported for one in site.journal.store.stored.values() if one.sealed_at)
