@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api.audit.auditcheckpoint import KEY_SECRET
+from nodemanager.api.audit.auditcheckpoint import INTACT, KEY_SECRET
 from nodemanager.api.audit.auditsegment import AUDIT_SEGMENTS, name_of
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
@@ -23,6 +23,7 @@ from nodemanager.client.verbs import Client
 from nodemanager.controllers.registration import THE_ONE
 from nodemanager.fleet.audit.settings import AuditSettings
 from nodemanager.kube import conditions, errors
+from nodemanager.kube.core import SECRETS
 from nodemanager.native import ed25519
 from nodemanager.runtime.controller import Retry
 from nodemanager.store.sqlite import SqliteStore
@@ -357,3 +358,20 @@ async def test_a_copy_goes_on_after_an_answer_that_was_lost_and_what_others_anno
         await site.write()
         assert [one.index for one in await site.log()] == ([1] if what in ("expired", "removed") else [0, 1])
         assert all(one.exported for one in site.journal.store.stored.values() if one.sealed_at)
+
+
+async def test_a_key_that_is_lost_stays_so_while_the_api_does_not_answer(
+    config: ClientConfig, admin: Client
+) -> None:
+    async with writing(config) as (wire, site):
+        await site.write()
+        await admin.delete(SECRETS, KEY_SECRET, NAMESPACE)
+        site.clock.at += timedelta(minutes=2)
+        await site.write()
+        assert (await site.checkpoint()).status.workflows == "Stop"
+        site.clock.at += timedelta(minutes=2)
+        wire.before = failing("/secrets/", lost, method="GET")
+        with pytest.raises(Retry, match="the test cut the wire"):
+            await site.write()
+        said = (await site.checkpoint()).status
+        assert (said.workflows, conditions.get(said.conditions, INTACT).reason) == ("Stop", "KeyLost")  # type: ignore[union-attr]

@@ -49,25 +49,27 @@ class Signing:
 
     async def load(self) -> None:
         """Read what was published, and the key; why there is none is said in `sound`."""
+        published = await self._read()
+        found, lost_key, unsigned, blind = None, "", "", False
         try:
-            self.published = await self.client.get(AUDIT_CHECKPOINTS, NAME, self.namespace)
-        except errors.NotFound:
-            self.published = None
-        self.keys, self.blind = None, False
-        before, self.sound.lost_key, self.sound.unsigned = self.sound.unsigned, "", ""
-        signed_by = self.published.spec.keys if self.published else []
-        try:
-            self.keys = await keys.load(self.client, self.namespace, signed_by)
+            found = await keys.load(self.client, self.namespace, published.spec.keys if published else [])
         except keys.KeyLost as error:
-            self.sound.lost_key = str(error)
+            lost_key = str(error)
         except ed25519.Unavailable as error:
-            self.sound.unsigned, self.blind = str(error), True
+            unsigned, blind = str(error), True
         except errors.Forbidden as error:  # rights that are older than this operator: records need no key
-            self.sound.unsigned = (
-                f"cannot sign: {error}; give the operator its rights: config/rbac or the chart"
-            )
+            unsigned = f"cannot sign: {error}; give the operator its rights: config/rbac or the chart"
+        # Not before all is known: what was wrong stays so where the API does not answer.
+        self.published, self.keys, self.blind = published, found, blind
+        before, self.sound.lost_key, self.sound.unsigned = self.sound.unsigned, lost_key, unsigned
         if self.sound.unsigned not in ("", before):  # there may be no object yet that could say so
             log.warning("the audit log is written, and not signed: %s", self.sound.unsigned)
+
+    async def _read(self) -> AuditCheckpoint | None:
+        try:
+            return await self.client.get(AUDIT_CHECKPOINTS, NAME, self.namespace)
+        except errors.NotFound:
+            return None
 
     @property
     def size(self) -> int:
