@@ -20,13 +20,17 @@ from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.http.transport import HttpTransport, PooledResponse, Request
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
+from nodemanager.controllers.audit import keys
 from nodemanager.controllers.registration import THE_ONE
+from nodemanager.fleet.audit import evidence
 from nodemanager.fleet.audit.settings import AuditSettings
+from nodemanager.fleet.audit.verifying import Verifier
 from nodemanager.kube import conditions, errors
 from nodemanager.kube.core import SECRETS
 from nodemanager.native import ed25519
 from nodemanager.runtime.controller import Retry
 from nodemanager.store.sqlite import SqliteStore
+from nodemanager.tlog import notes
 from support import audit_site, examples, whole_server
 from support.accounts import operator_of
 from support.audit_site import Site
@@ -90,6 +94,19 @@ def failing(
         if request.method in methods and part in request.target and left[0]:
             left[0] -= 1
             raise error()
+
+    return look
+
+
+def after(writes: int, error: Callable[[], Exception]) -> Callable[[Request], None]:
+    """Return what lets all writes fail from this one on."""
+    left = [writes - 1]
+
+    def look(request: Request) -> None:
+        if request.method in ("POST", "PATCH"):
+            if not left[0]:
+                raise error()
+            left[0] -= 1
 
     return look
 
@@ -375,3 +392,29 @@ async def test_a_key_that_is_lost_stays_so_while_the_api_does_not_answer(
             await site.write()
         said = (await site.checkpoint()).status
         assert (said.workflows, conditions.get(said.conditions, INTACT).reason) == ("Stop", "KeyLost")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3, 4, 5])
+async def test_a_key_that_was_noted_proves_the_log_wherever_the_handover_was_interrupted(
+    config: ClientConfig, writes: int
+) -> None:
+    async with writing(config) as (wire, site):
+        await site.write()
+        (noted,) = (await site.checkpoint()).spec.keys
+        ask = MergePatch({"metadata": {"annotations": {keys.ROTATE: "please"}}})
+        await site.client.patch(SECRETS, KEY_SECRET, NAMESPACE, ask)
+        site.clock.at += timedelta(minutes=2)
+        wire.before = after(writes, lost)  # the Secret, the record, the seal, the checkpoint, the Secret
+        with pytest.raises(Retry, match="the test cut the wire"):
+            await site.write()
+    async with writing(config) as (_wire, again):
+        await again.write()
+        await sealed(again)  # with the new key alone
+        again.clock.at += timedelta(minutes=2)
+        await again.write()
+        published = (await again.checkpoint()).spec
+        verifier = Verifier([notes.read_key(noted)])
+        verifier.feed(evidence.lines_of_log(await again.log(), [], published.note))
+        report = verifier.finish()
+        assert (report.findings, report.signed) == ([], report.size)
+        assert published.keys == [noted, report.keys[-1]]

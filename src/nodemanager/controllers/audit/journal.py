@@ -169,7 +169,8 @@ class Journal:
             added.append(handover)
         if added:
             await self._append(added)
-        if handover is not None:  # the seal keeps the signature of the old key, which hands over
+        # The seal keeps the signature of the old key; also where who wrote the record did not get so far.
+        if self.signing.hands_over(self._handed_to):
             await self.store.seal(times.rfc3339(self._now()), self.signing.sign)
         await self.signing.publish(self.store.tail.tree)
         await self.signing.end_handover(self._handed_to)

@@ -148,11 +148,15 @@ class Signing:
             return None
         return self.about(ROTATE, "key", str(self.keys.now.key), str(self.keys.next.key))
 
+    def hands_over(self, written: str) -> bool:
+        """Tell whether the record that names the next key is `written`, and the old one still signs, too."""
+        if self.keys is None or self.keys.next is None or self.sound.findings:
+            return False
+        return str(self.keys.next.key) == written
+
     async def end_handover(self, written: str) -> None:
         """Have the next key sign alone, once the old one has signed the record that names it."""
-        if self.keys is None or self.sound.findings:
-            return
-        if self.keys.next is not None and str(self.keys.next.key) == written:
+        if self.keys is not None and self.hands_over(written):
             self.keys = await keys.end_rotation(self.client, self.namespace, self.keys)
 
     def about(self, verb: str, aspect: str, before: str, after: str) -> Record:
