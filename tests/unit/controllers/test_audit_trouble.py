@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Callable
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api.audit.auditcheckpoint import INTACT, KEY_SECRET
+from nodemanager.api.audit.auditcheckpoint import CURRENT, INTACT, KEY_SECRET
 from nodemanager.api.audit.auditsegment import AUDIT_SEGMENTS, name_of
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
@@ -35,6 +36,7 @@ from support import audit_site, examples, whole_server
 from support.accounts import operator_of
 from support.audit_site import Site
 from support.clients import connected
+from support.scripted_server import until
 
 NAMESPACE = "default"
 
@@ -46,9 +48,17 @@ class Wire(HttpTransport):
         super().__init__(config)
         self.before: Callable[[Request], None] = lambda _request: None
         self.after: Callable[[Request], None] = lambda _request: None
+        self.hangs = "nothing"
+        self.hanging = False
 
     async def send(self, request: Request) -> PooledResponse:
         self.before(request)
+        if self.hangs in request.target:
+            self.hanging = True
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.hanging = False
         answer = await super().send(request)
         self.after(request)
         return answer
@@ -418,3 +428,23 @@ async def test_a_key_that_was_noted_proves_the_log_wherever_the_handover_was_int
         report = verifier.finish()
         assert (report.findings, report.signed) == ([], report.size)
         assert published.keys == [noted, report.keys[-1]]
+
+
+async def test_a_log_that_takes_too_long_says_so(config: ClientConfig) -> None:
+    """Who reconciles is cancelled after a while: a log that is large, behind a line that is slow."""
+    async with writing(config) as (wire, site):
+        await site.write()
+        wire.hangs = "/auditsegments"
+        site.clock.at += timedelta(hours=2)  # so that all of it is read again
+        for workflows in ("Continue", "Continue", "Stop"):
+            trying = asyncio.create_task(site.journal.reconcile(THE_ONE))
+            await until(lambda: wire.hanging)
+            trying.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await trying
+            said = (await site.checkpoint()).status
+            assert said.workflows == workflows
+            site.clock.at += timedelta(minutes=4)
+        current = conditions.get(said.conditions, CURRENT)
+        assert current is not None
+        assert (current.reason, "it takes too long" in current.message) == ("Behind", True)
