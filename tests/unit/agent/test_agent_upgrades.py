@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ from nodemanager.agent.tasks.agent_upgrades import AgentUpgrades, Before
 from nodemanager.agent.tasks.attempts import INTERRUPTED, Attempt, AttemptResult
 from nodemanager.agent.upgrade_proof import UpgradeProof
 from nodemanager.api.maintenance.agent_upgrade import AgentUpgradeAction
-from nodemanager.host.base import HostError
+from nodemanager.host.base import HostError, ServiceKey
 from nodemanager.host.self_update import minisign
 from nodemanager.host.self_update.upgrading import Upgrader
+from nodemanager.plan.facts import ServiceFact
 from nodemanager.plan.tasks.record import StepRecord
 from nodemanager.tlog.minisign import PublicKey
-from support.program_world import CRASH, GOOD, OLD, ProgramWorld
+from support.program_world import CRASH, GOOD, OLD, FileInit, ProgramWorld
 
 KEY = PublicKey(b"abcdefgh", bytes(32))
 
@@ -111,6 +113,39 @@ async def test_one_that_never_began_begins_unless_it_is_too_late(world: ProgramW
     assert world.kind() == OLD
     await steps(world).settle(wanted, dataclasses.replace(late, barred=""))
     assert world.kind() == GOOD
+
+
+async def test_one_whose_guard_was_not_started_any_more_is_gone_on_with(
+    world: ProgramWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent ended between the intent and the start of the guard."""
+    started: list[str] = []
+
+    async def end(_self: FileInit, _key: ServiceKey) -> None:
+        raise asyncio.CancelledError
+
+    async def start(_self: FileInit, key: ServiceKey) -> None:
+        started.append(key.name)
+
+    async def observe(_self: FileInit, keys: Iterable[ServiceKey]) -> dict[ServiceKey, ServiceFact]:
+        running = {"nodemanager", *started}
+        return {key: ServiceFact(known=True, running=key.name in running) for key in keys}
+
+    async def sleep(_seconds: float) -> None:
+        if started:
+            world.guard()
+
+    monkeypatch.setattr(FileInit, "restart", end)
+    doing, wanted = steps(world), action(world)
+    attempt = await begun(doing, wanted)
+    with pytest.raises(asyncio.CancelledError):
+        await doing.perform(wanted, attempt)
+    assert (world.kind(), world.new.exists()) == (OLD, True)
+    monkeypatch.setattr(FileInit, "restart", start)
+    monkeypatch.setattr(FileInit, "observe", observe)
+    following = dataclasses.replace(doing, make=lambda: dataclasses.replace(world.upgrader(), sleep=sleep))
+    assert (await following.settle(wanted, attempt)).succeeded
+    assert (world.kind(), started) == (GOOD, ["guard"])
 
 
 async def test_no_pass_waits_for_a_program_that_is_being_fetched(world: ProgramWorld) -> None:

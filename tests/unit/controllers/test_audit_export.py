@@ -8,12 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.api.audit.auditcheckpoint import AUDIT_CHECKPOINTS, NAME
+from nodemanager.api.audit.auditcheckpoint import AUDIT_CHECKPOINTS, KEY_SECRET, NAME
+from nodemanager.api.audit.auditsegment import AUDIT_SEGMENTS, name_of
+from nodemanager.api.rights import audit_policy
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import audit_gate
 from nodemanager.controllers.audit import folder_copy
+from nodemanager.controllers.audit.folder_copy import FolderCopy
+from nodemanager.controllers.audit.storing import LostTrack
 from nodemanager.controllers.registration import Caches
 from nodemanager.fleet.audit.settings import AuditSettings
+from nodemanager.kube.core import POLICY_BINDINGS, SECRETS
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.cache import Cache, Change
 from nodemanager.runtime.controller import Retry
@@ -93,6 +98,35 @@ async def test_who_begins_something_new_is_told_why_not(client: Client, tmp_path
     key = ObjectKey(NAMESPACE, NAME)
     assert [one.key for one in wakes(Change(key, None, stopped), caches)] == [key]
     assert not list(wakes(Change(key, stopped, stopped), caches))
+
+
+async def test_a_copy_of_another_log_is_never_overwritten(client: Client, tmp_path: Path) -> None:
+    """What was removed from the API after the retention is nowhere else."""
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    settings = AuditSettings(export=str(folder))
+    async with audit_site.writing(client, NAMESPACE, settings) as site:
+        await site.write()
+    before = {one.name: one.read_bytes() for one in folder.iterdir()}
+    async with connected(whole_server.load(tmp_path / "data" / "admin.kubeconfig")) as admin:
+        await admin.delete(POLICY_BINDINGS, audit_policy.POLICY)  # as docs/audit.md gives a log up
+        await admin.delete(AUDIT_SEGMENTS, name_of(0), NAMESPACE)
+        await admin.delete(AUDIT_CHECKPOINTS, NAME, NAMESPACE)
+        await admin.delete(SECRETS, KEY_SECRET, NAMESPACE)
+    async with audit_site.writing(client, NAMESPACE, settings) as site:
+        with pytest.raises(Retry, match=r"is not overwritten\. Keep it, and give --audit-export another"):
+            await site.write()
+    assert {one.name: one.read_bytes() for one in folder.iterdir()} == before
+
+
+async def test_a_segment_is_replaced_by_one_with_more_records_and_by_no_other(tmp_path: Path) -> None:
+    copy, head = FolderCopy(tmp_path), b'{"segment":{}}\n'
+    for data in (head + b"1\n", head + b'1\n{"checkpoint":"a"}\n', head + b'1\n2\n{"checkpoint":"b"}\n'):
+        await copy.keep("segment-0", data)
+    for data in (head + b"1\n", head + b"1\n3\n"):
+        with pytest.raises(LostTrack, match="is there, and has other records"):
+            await copy.keep("segment-0", data)
+    assert (tmp_path / "segment-0.jsonl").read_bytes() == head + b'1\n2\n{"checkpoint":"b"}\n'
 
 
 def test_files_are_replaced_at_once(tmp_path: Path) -> None:

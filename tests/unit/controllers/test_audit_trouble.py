@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nodemanager.api.audit.auditcheckpoint import KEY_SECRET
+from nodemanager.api.audit.auditcheckpoint import CURRENT, INTACT, KEY_SECRET
+from nodemanager.api.audit.auditsegment import AUDIT_SEGMENTS, name_of
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.cli.crd_changes import Changes
@@ -18,16 +21,22 @@ from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.http.transport import HttpTransport, PooledResponse, Request
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
+from nodemanager.controllers.audit import keys
 from nodemanager.controllers.registration import THE_ONE
+from nodemanager.fleet.audit import evidence
 from nodemanager.fleet.audit.settings import AuditSettings
+from nodemanager.fleet.audit.verifying import Verifier
 from nodemanager.kube import conditions, errors
+from nodemanager.kube.core import SECRETS
 from nodemanager.native import ed25519
 from nodemanager.runtime.controller import Retry
 from nodemanager.store.sqlite import SqliteStore
+from nodemanager.tlog import notes
 from support import audit_site, examples, whole_server
 from support.accounts import operator_of
 from support.audit_site import Site
 from support.clients import connected
+from support.scripted_server import until
 
 NAMESPACE = "default"
 
@@ -39,9 +48,17 @@ class Wire(HttpTransport):
         super().__init__(config)
         self.before: Callable[[Request], None] = lambda _request: None
         self.after: Callable[[Request], None] = lambda _request: None
+        self.hangs = "nothing"
+        self.hanging = False
 
     async def send(self, request: Request) -> PooledResponse:
         self.before(request)
+        if self.hangs in request.target:
+            self.hanging = True
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.hanging = False
         answer = await super().send(request)
         self.after(request)
         return answer
@@ -77,14 +94,29 @@ def config_set(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"files": []}}
 
 
-def failing(part: str, error: Callable[[], Exception], times: int = 1) -> Callable[[Request], None]:
+def failing(
+    part: str, error: Callable[[], Exception], times: int = 1, method: str = ""
+) -> Callable[[Request], None]:
     """Return what lets so many writes of a kind fail."""
-    left = [times]
+    left, methods = [times], (method,) if method else ("POST", "PATCH")
 
     def look(request: Request) -> None:
-        if request.method in ("POST", "PATCH") and part in request.target and left[0]:
+        if request.method in methods and part in request.target and left[0]:
             left[0] -= 1
             raise error()
+
+    return look
+
+
+def after(writes: int, error: Callable[[], Exception]) -> Callable[[Request], None]:
+    """Return what lets all writes fail from this one on."""
+    left = [writes - 1]
+
+    def look(request: Request) -> None:
+        if request.method in ("POST", "PATCH"):
+            if not left[0]:
+                raise error()
+            left[0] -= 1
 
     return look
 
@@ -95,6 +127,14 @@ def lost() -> Exception:
 
 def nothing(_request: Request) -> None:
     pass
+
+
+async def sealed(site: Site) -> None:
+    """Have a segment that is full, and one behind it."""
+    journal, at = site.journal, "2026-11-17T08:00:00Z"
+    await journal.store.seal(at, journal.signing.sign)
+    again = journal.signing.about("begin", "log", "", "again")
+    await journal.store.append([again], at, journal.signing.sign)
 
 
 async def changed(site: Site) -> list[tuple[str, str]]:
@@ -319,3 +359,92 @@ async def cut_last(path: Path) -> None:
     last = max((one for one in store.list("/").records if "/segment-" in one.key), key=lambda one: one.key)
     await store.delete(last.key, last.revision)
     await store.close()
+
+
+@pytest.mark.parametrize("what", ["exported", "expired", "removed", "annotated"])
+async def test_a_copy_goes_on_after_an_answer_that_was_lost_and_what_others_annotate(
+    config: ClientConfig, admin: Client, tmp_path: Path, what: str
+) -> None:
+    """Before the whole log is read again, which may be an hour later: work waits for the copy after 5 min."""
+    (tmp_path / "copy").mkdir()
+    async with writing(config, AuditSettings(export=str(tmp_path / "copy"))) as (wire, site):
+        await site.write()
+        await sealed(site)
+        if what in ("expired", "removed"):
+            await site.write()
+            site.clock.at += timedelta(days=91)
+            site.journal._read_at = site.journal._key_at = site.clock.at  # this is not what reads it again
+        if what == "annotated":
+            note = MergePatch({"metadata": {"annotations": {"example.org/backup": "1"}}})
+            await admin.patch(AUDIT_SEGMENTS, name_of(0), NAMESPACE, note)
+        else:
+            method = "DELETE" if what == "removed" else "PATCH"
+            wire.after = failing(f"/{name_of(0)}", lost, method=method)
+            with pytest.raises(Retry, match="the test cut the wire"):
+                await site.write()
+        await site.write()
+        assert [one.index for one in await site.log()] == ([1] if what in ("expired", "removed") else [0, 1])
+        assert all(one.exported for one in site.journal.store.stored.values() if one.sealed_at)
+
+
+async def test_a_key_that_is_lost_stays_so_while_the_api_does_not_answer(
+    config: ClientConfig, admin: Client
+) -> None:
+    async with writing(config) as (wire, site):
+        await site.write()
+        await admin.delete(SECRETS, KEY_SECRET, NAMESPACE)
+        site.clock.at += timedelta(minutes=2)
+        await site.write()
+        assert (await site.checkpoint()).status.workflows == "Stop"
+        site.clock.at += timedelta(minutes=2)
+        wire.before = failing("/secrets/", lost, method="GET")
+        with pytest.raises(Retry, match="the test cut the wire"):
+            await site.write()
+        said = (await site.checkpoint()).status
+        assert (said.workflows, conditions.get(said.conditions, INTACT).reason) == ("Stop", "KeyLost")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3, 4, 5])
+async def test_a_key_that_was_noted_proves_the_log_wherever_the_handover_was_interrupted(
+    config: ClientConfig, writes: int
+) -> None:
+    async with writing(config) as (wire, site):
+        await site.write()
+        (noted,) = (await site.checkpoint()).spec.keys
+        ask = MergePatch({"metadata": {"annotations": {keys.ROTATE: "please"}}})
+        await site.client.patch(SECRETS, KEY_SECRET, NAMESPACE, ask)
+        site.clock.at += timedelta(minutes=2)
+        wire.before = after(writes, lost)  # the Secret, the record, the seal, the checkpoint, the Secret
+        with pytest.raises(Retry, match="the test cut the wire"):
+            await site.write()
+    async with writing(config) as (_wire, again):
+        await again.write()
+        await sealed(again)  # with the new key alone
+        again.clock.at += timedelta(minutes=2)
+        await again.write()
+        published = (await again.checkpoint()).spec
+        verifier = Verifier([notes.read_key(noted)])
+        verifier.feed(evidence.lines_of_log(await again.log(), [], published.note))
+        report = verifier.finish()
+        assert (report.findings, report.signed) == ([], report.size)
+        assert published.keys == [noted, report.keys[-1]]
+
+
+async def test_a_log_that_takes_too_long_says_so(config: ClientConfig) -> None:
+    """Who reconciles is cancelled after a while: a log that is large, behind a line that is slow."""
+    async with writing(config) as (wire, site):
+        await site.write()
+        wire.hangs = "/auditsegments"
+        site.clock.at += timedelta(hours=2)  # so that all of it is read again
+        for workflows in ("Continue", "Continue", "Stop"):
+            trying = asyncio.create_task(site.journal.reconcile(THE_ONE))
+            await until(lambda: wire.hanging)
+            trying.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await trying
+            said = (await site.checkpoint()).status
+            assert said.workflows == workflows
+            site.clock.at += timedelta(minutes=4)
+        current = conditions.get(said.conditions, CURRENT)
+        assert current is not None
+        assert (current.reason, "it takes too long" in current.message) == ("Behind", True)

@@ -193,3 +193,27 @@ def test_a_part_that_waits_for_something_else_is_not_told_anew_at_every_answer()
             if here.threshold > STEP:
                 break
         assert (told, second) == ([reason, "HostsUnproven"], 120)
+
+
+@pytest.mark.parametrize(
+    "shut",
+    [
+        Gates(WindowGate("nights", WindowView(opens_at=BEGIN + timedelta(days=1)))),
+        Gates(unapproved="4f1c09d2ab77"),
+        Gates(unrecorded="the audit log cannot be relied on: it is behind"),
+    ],
+)
+def test_a_gate_that_says_no_stops_a_part_that_waits_for_something_else(shut: Gates) -> None:
+    """Whatever keeps further hosts from the change: some have it."""
+    given, here = rollout(stages=["5"], max_unavailable=1), status(PROGRESSING)
+    answers: dict[Question, Answer] = {}
+    for second in range(0, 1200, 10):
+        now = BEGIN + timedelta(seconds=second)
+        asked = health(HealthGate(http=SHOP), since=proof_since(here), hosts=[host("a")])
+        gates = shut._replace(health=asked.finding(answers, now))
+        here = decide(given, here, fleet("h", 20), Look(now, gates=gates)).status
+        if is_asked_for(here):
+            answers = {SHOP: Answer(now, "answered 500", Reason.GATE_BEFORE).following(answers.get(SHOP))}
+        if here.phase == UNDOING:
+            break
+    assert here.phase == UNDOING

@@ -104,6 +104,9 @@ class AgentUpgrades(Performer):
     async def _ended(self, upgrader: Upgrader, attempt: Attempt) -> AttemptResult | None:
         """Wait for the end of an upgrade that has begun; None = it has not."""
         pending = upgrader.records.pending()
+        if pending is not None and pending.id == identity(attempt):
+            with contextlib.suppress(HostError):  # who began it may have ended before the guard was started
+                await upgrader.guard.wake()
         seconds = pending.seconds + 2 * RESERVE if pending else 0.0
         ended = await upgrader.ended(identity(attempt), seconds)
         return None if ended is None else _told(attempt, ended, self.version)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import secrets
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,13 @@ _ALONE = ("alone", "refused", "unasked")
 """How an agent stands with the API that does not reach it: the next one need not, either."""
 
 
+def _digest(_context: click.Context, _option: click.Parameter, value: str | None) -> str:
+    """Return a digest, empty if none was given; one that came to nothing, as of a missing file, is none."""
+    if value is not None and not re.fullmatch("[0-9A-Fa-f]{64}", value):
+        raise click.BadParameter(f"{value[:80]!r} is no SHA-256: it has 64 hexadecimal digits")
+    return (value or "").lower()
+
+
 @click.command(
     epilog="""\b
 Examples:
@@ -45,7 +53,8 @@ Examples:
 )
 @click.option("--file", "file", type=click.Path(path_type=Path), metavar="PATH", help="The new program.")
 @click.option("--url", default="", metavar="URL", help="Where the new program is, http or https.")
-@click.option("--sha256", default="", metavar="DIGEST", help="What its digest has to be.")
+@click.option("--sha256", default=None, callback=_digest, metavar="DIGEST",
+              help="What its digest has to be.")  # fmt: skip
 @click.option("--signature", default="", metavar="PATH|URL",
               help="Its signature, of minisign. Default: beside it, with .minisig at the end.")  # fmt: skip
 @click.option("--public-key", "key", default="", metavar="KEY|PATH",
@@ -83,7 +92,7 @@ async def _upgrade(tree: Tree, source: str, options: dict[str, Any]) -> None:
     manager = choose.choose(tree, identity.identify(tree), run, START_DELAY)
     upgrader = assembly.upgrader(tree, STATE, options["program"] or executable.own_path(), manager, run)
     wanted = WantedProgram(
-        source, sha256=options["sha256"].lower(), keys=_keys(init, options), signature=options["signature"],
+        source, sha256=options["sha256"], keys=_keys(init, options), signature=options["signature"],
         downgrade=options["downgrade"],
     )  # fmt: skip
     running, report = _running()

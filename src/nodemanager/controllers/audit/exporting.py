@@ -6,13 +6,14 @@ after the copy. What was copied and is old enough is removed from the API.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from nodemanager.api.audit.auditcheckpoint import AuditCheckpointSpec
-from nodemanager.api.audit.auditsegment import AUDIT_SEGMENTS, AuditSegmentSpec, name_of
+from nodemanager.api.audit.auditsegment import AUDIT_SEGMENTS, AuditSegment, AuditSegmentSpec, name_of
 from nodemanager.client.calls import DeleteOptions
 from nodemanager.client.patches import MergePatch
 from nodemanager.controllers.audit import s3_copy
@@ -56,10 +57,11 @@ class Exporter:
         await self._remove_old(store, now)
 
     async def _copy_sealed(self, one: Stored, store: LogStore, keys: Iterable[str], now: datetime) -> None:
-        segment = await store.client.get(AUDIT_SEGMENTS, name_of(one.index), store.namespace)
-        await self._copy.keep(name_of(one.index), _file(segment.spec, keys, ""))
-        said = {"exported": {"at": times.rfc3339(now), "to": self._copy.name[:MAX_NAME]}}
-        await self._say(one, store, said)
+        segment = await self._read(one, store)
+        if segment.status.exported is None:
+            await self._copy.keep(name_of(one.index), _file(segment.spec, keys, ""))
+            said = {"exported": {"at": times.rfc3339(now), "to": self._copy.name[:MAX_NAME]}}
+            await self._say(one, store, said)
         one.exported = True
 
     async def _remove_old(self, store: LogStore, now: datetime) -> None:
@@ -70,12 +72,21 @@ class Exporter:
             sealed = times.parse(one.sealed_at)
             if not one.exported or sealed is None or now - sealed < self._retention:
                 return
-            if not one.expired:
-                await self._say(one, store, {"expired": times.rfc3339(now)})
-                one.expired = True
-            options = DeleteOptions(resource_version=one.version)
-            await store.client.delete(AUDIT_SEGMENTS, name_of(one.index), store.namespace, options=options)
+            with contextlib.suppress(errors.NotFound):  # the answer to us, or to another operator, was lost
+                await self._remove(one, store, now)
             del store.stored[one.index]
+
+    async def _remove(self, one: Stored, store: LogStore, now: datetime) -> None:
+        if (await self._read(one, store)).status.expired is None:
+            await self._say(one, store, {"expired": times.rfc3339(now)})
+        options = DeleteOptions(resource_version=one.version)
+        await store.client.delete(AUDIT_SEGMENTS, name_of(one.index), store.namespace, options=options)
+
+    async def _read(self, one: Stored, store: LogStore) -> AuditSegment:
+        """Return a segment as it is now: somebody may have annotated it, or an answer to us was lost."""
+        segment = await store.client.get(AUDIT_SEGMENTS, name_of(one.index), store.namespace)
+        one.version = segment.metadata.resource_version
+        return segment
 
     async def _say(self, one: Stored, store: LogStore, status: Mapping[str, object]) -> None:
         patch = MergePatch({"metadata": {"resourceVersion": one.version}, "status": status})

@@ -4,18 +4,24 @@
     checkpoint                   the newest checkpoint, a signed note
     keys                         the public keys that have signed, one on each line
 
-Files are written beside their place and renamed, so that none is ever half there.
+Files are written beside their place and renamed, so that none is ever half there. A segment that has records
+which the new one has not is of another log, or what somebody bent: it is never overwritten.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import TypeVar
 
 from nodemanager.controllers.audit.copies import Newest
 from nodemanager.controllers.audit.storing import LostTrack
+from nodemanager.fleet.audit import evidence
+
+T = TypeVar("T")
 
 
 class FolderCopy:
@@ -27,24 +33,51 @@ class FolderCopy:
 
     async def keep(self, name: str, data: bytes) -> None:
         """Put a segment that does not change any more; raises LostTrack where that cannot be."""
-        await self._put(f"{name}.jsonl", data)
+        await self._put_segment(f"{name}.jsonl", data)
 
     async def show(self, newest: Newest, _now: datetime) -> bool:
         """Put what there is besides; return whether that was done. Raises LostTrack."""
         if newest.segment:
-            await self._put(f"{newest.segment}.jsonl", newest.data)
+            await self._put_segment(f"{newest.segment}.jsonl", newest.data)
         await self._put("keys", "".join(f"{key}\n" for key in newest.keys).encode())
         await self._put("checkpoint", newest.note.encode())
         return True
 
+    async def _put_segment(self, name: str, data: bytes) -> None:
+        if not await self._done(goes_on, name, data):
+            raise LostTrack(
+                f"cannot export the audit log to {self._folder}: {name} is there, and has other records: it"
+                " is of another log, or somebody changed it; it is not overwritten. Keep it, and give"
+                " --audit-export another folder"
+            )
+        await self._put(name, data)
+
     async def _put(self, name: str, data: bytes) -> None:
+        await self._done(replace, name, data)
+
+    async def _done(self, work: Callable[[Path, str, bytes], T], name: str, data: bytes) -> T:
         try:
-            await asyncio.to_thread(replace, self._folder, name, data)
+            return await asyncio.to_thread(work, self._folder, name, data)
         except OSError as error:
             raise LostTrack(
                 f"cannot export the audit log to {self._folder}: {error.strerror}; see that the operator may"
                 " write there, and that there is room"
             ) from error
+
+
+def goes_on(folder: Path, name: str, data: bytes) -> bool:
+    """Tell whether a segment has all records that the file of its name has, if there is one."""
+    try:
+        with open(folder / name, "rb", opener=_private) as file:
+            there = _records(file.read())
+    except FileNotFoundError:
+        return True
+    return _records(data)[: len(there)] == there
+
+
+def _records(data: bytes) -> list[bytes]:
+    marks = (evidence.KEY, evidence.SEGMENT, evidence.CHECKPOINT)
+    return [line for line in data.splitlines() if not line.startswith(marks)]
 
 
 def replace(folder: Path, name: str, data: bytes) -> None:

@@ -8,6 +8,7 @@ lost track, it reads the log, and compares what was last recorded of each object
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -115,13 +116,16 @@ class Journal:
         self._wait()
         if left := self._gathers():
             return ReconcileResult(left)
+        if self._failures:  # also where the next try does not end, either
+            await self._say()
         try:
             await self._work()
+        except asyncio.CancelledError:
+            self._failed("it takes too long to read and to write it")  # or we are to stop: then nobody asks
+            raise
         except Exception as error:  # whatever it is, the log is not written, and has to say so
-            self.sound.failed(str(error), self._now())
+            self._failed(str(error))
             await self._say()
-            self._failures += 1
-            self._failed_at = self._now()
             if isinstance(error, LostTrack | segments.BrokenSegment | errors.KubeError):
                 raise Retry(RETRY_SECONDS, f"cannot write the audit log: {error}") from error
             raise
@@ -129,6 +133,11 @@ class Journal:
         self._failures = 0
         await self._say()
         return ReconcileResult(0.0) if self.pending else None
+
+    def _failed(self, why: str) -> None:
+        self._failed_at = self._now()
+        self.sound.failed(why, self._failed_at)
+        self._failures += 1
 
     def _wait(self) -> None:
         """Raise Retry while it is too early to try again: every change of an object wakes us."""
@@ -169,7 +178,8 @@ class Journal:
             added.append(handover)
         if added:
             await self._append(added)
-        if handover is not None:  # the seal keeps the signature of the old key, which hands over
+        # The seal keeps the signature of the old key; also where who wrote the record did not get so far.
+        if self.signing.hands_over(self._handed_to):
             await self.store.seal(times.rfc3339(self._now()), self.signing.sign)
         await self.signing.publish(self.store.tail.tree)
         await self.signing.end_handover(self._handed_to)

@@ -49,25 +49,27 @@ class Signing:
 
     async def load(self) -> None:
         """Read what was published, and the key; why there is none is said in `sound`."""
+        published = await self._read()
+        found, lost_key, unsigned, blind = None, "", "", False
         try:
-            self.published = await self.client.get(AUDIT_CHECKPOINTS, NAME, self.namespace)
-        except errors.NotFound:
-            self.published = None
-        self.keys, self.blind = None, False
-        before, self.sound.lost_key, self.sound.unsigned = self.sound.unsigned, "", ""
-        signed_by = self.published.spec.keys if self.published else []
-        try:
-            self.keys = await keys.load(self.client, self.namespace, signed_by)
+            found = await keys.load(self.client, self.namespace, published.spec.keys if published else [])
         except keys.KeyLost as error:
-            self.sound.lost_key = str(error)
+            lost_key = str(error)
         except ed25519.Unavailable as error:
-            self.sound.unsigned, self.blind = str(error), True
+            unsigned, blind = str(error), True
         except errors.Forbidden as error:  # rights that are older than this operator: records need no key
-            self.sound.unsigned = (
-                f"cannot sign: {error}; give the operator its rights: config/rbac or the chart"
-            )
+            unsigned = f"cannot sign: {error}; give the operator its rights: config/rbac or the chart"
+        # Not before all is known: what was wrong stays so where the API does not answer.
+        self.published, self.keys, self.blind = published, found, blind
+        before, self.sound.lost_key, self.sound.unsigned = self.sound.unsigned, lost_key, unsigned
         if self.sound.unsigned not in ("", before):  # there may be no object yet that could say so
             log.warning("the audit log is written, and not signed: %s", self.sound.unsigned)
+
+    async def _read(self) -> AuditCheckpoint | None:
+        try:
+            return await self.client.get(AUDIT_CHECKPOINTS, NAME, self.namespace)
+        except errors.NotFound:
+            return None
 
     @property
     def size(self) -> int:
@@ -146,11 +148,15 @@ class Signing:
             return None
         return self.about(ROTATE, "key", str(self.keys.now.key), str(self.keys.next.key))
 
+    def hands_over(self, written: str) -> bool:
+        """Tell whether the record that names the next key is `written`, and the old one still signs, too."""
+        if self.keys is None or self.keys.next is None or self.sound.findings:
+            return False
+        return str(self.keys.next.key) == written
+
     async def end_handover(self, written: str) -> None:
         """Have the next key sign alone, once the old one has signed the record that names it."""
-        if self.keys is None or self.sound.findings:
-            return
-        if self.keys.next is not None and str(self.keys.next.key) == written:
+        if self.keys is not None and self.hands_over(written):
             self.keys = await keys.end_rotation(self.client, self.namespace, self.keys)
 
     def about(self, verb: str, aspect: str, before: str, after: str) -> Record:

@@ -39,7 +39,6 @@ class Stored:
     bytes: int
     sealed_at: str = ""
     exported: bool = False
-    expired: bool = False
 
 
 @dataclass(slots=True)
@@ -120,5 +119,4 @@ def _stored(one: AuditSegment) -> Stored:
         len(spec.lines.encode()),
         spec.sealed.at if spec.sealed else "",
         status.exported is not None,
-        status.expired is not None,
     )

@@ -36,6 +36,7 @@ ASKED: Final = frozenset(_REASONS.values())
 """Reasons of a rollout that waits for what gates say."""
 KEPT_BACK: Final = frozenset(
     (
+        RolloutReason.AUDIT_BROKEN,
         RolloutReason.GROUP_MISMATCH,
         RolloutReason.NOT_APPROVED,
         RolloutReason.WINDOW_CLOSED,

@@ -25,8 +25,12 @@ def path_of(init: Name) -> str:
 
 def trusted(path: str) -> list[PublicKey]:
     """Return the keys of a file that nobody but root can have written; none if there is no such file."""
-    if not os.path.lexists(path):  # a link to nowhere is no word that there are no keys
+    try:
+        os.lstat(path)  # a link to nowhere is no word that there are no keys, nor is what cannot be looked at
+    except FileNotFoundError:
         return []
+    except OSError as error:
+        raise HostError(f"cannot tell whom to trust: {path}: {error.strerror or error}") from error
     keys = minisign.parse_keys(state_key.read_guarded(path, _OTHERS).decode("utf-8", "replace"))
     if not keys:
         raise HostError(

@@ -152,6 +152,10 @@ def test_keys_that_are_out_of_reach_are_not_the_same_as_none(tmp_path: Path) -> 
     path.symlink_to(tmp_path / "not-there-yet")
     with pytest.raises(HostError, match="it is a symbolic link"):
         trust.trusted(str(path))
+    folder = tmp_path / "folder"
+    folder.symlink_to(folder)
+    with pytest.raises(HostError, match=r"cannot tell whom to trust: .*: Too many levels"):
+        trust.trusted(str(folder / "release.pub"))
 
 
 class Served(http.server.BaseHTTPRequestHandler):
