@@ -24,7 +24,7 @@ from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
 
 BOND, VLAN, CARDS = "bondstor", "bondstor.100", ("data0", "data1")
-_SINCE = {"last_transition_time": "2026-03-01T03:00:00Z"}
+_SINCE = "2026-03-01T03:00:00Z"
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,14 @@ class ToldHost:
     def node(self, name: str) -> ManagedNode:
         """Return its ManagedNode."""
         said = [
-            Condition(type="Alive", status=self.alive, reason="Seen", message="no sign of life", **_SINCE),
-            Condition(type="Ready", status="True", reason=self.ready, **_SINCE),
+            Condition(
+                type="Alive",
+                status=self.alive,
+                reason="Seen",
+                message="no sign of life",
+                last_transition_time=_SINCE,
+            ),
+            Condition(type="Ready", status="True", reason=self.ready, last_transition_time=_SINCE),
         ]
         edge = self.told() if self.edge else None
         status = ManagedNodeStatus(conditions=said, agent_version="0.9", release="6.1", edge=edge)
@@ -78,7 +84,7 @@ class ToldHost:
             name=self.bond, mode=self.mode, state=self.state, monitor=self.monitor, slaves=slaves
         )
         return EdgeState(
-            changed_at="2026-03-01T03:00:00Z",
+            changed_at=_SINCE,
             boot=BootState(entry=self.boot) if self.boot else None,
             links=[
                 *links,
