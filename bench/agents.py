@@ -100,6 +100,12 @@ class Running:
             time.sleep(0.1)
         return self.mebibytes(settle=0)
 
+    def idle(self, seconds: float) -> float:
+        """Return which share of a core it and its children take in some quiet seconds."""
+        before, began = sum(map(_cpu, _family(self.pid))), time.monotonic()
+        time.sleep(seconds)
+        return (sum(map(_cpu, _family(self.pid))) - before) / (time.monotonic() - began)
+
 
 @contextlib.contextmanager
 def running(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Annotated, ClassVar, Final
 
+from nodemanager.api.edge import node_reports
 from nodemanager.api.edge.edgeprofile import GROUP, VERSION
+from nodemanager.api.edge.node_reports import NodeReport
 from nodemanager.kube import times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.hints import NAME_MAX, PRINTABLE, REFERENCE, TEXT, Rule, meta
@@ -29,9 +31,9 @@ AGENT: Final = "agent"
 REQUIRE: Final = "require"
 WARN: Final = "warn"
 
-FRESH: Final = "Fresh"
-UNPROVEN: Final = "Unproven"
-STALE: Final = "Stale"
+FRESH: Final = node_reports.FRESH
+UNPROVEN: Final = node_reports.UNPROVEN
+STALE: Final = node_reports.STALE
 FUTURE: Final = "Future"
 UNREADABLE: Final = "Unreadable"
 GONE: Final = "Gone"
@@ -159,6 +161,10 @@ class EdgeNode(Struct):
     agent_version: Annotated[str, meta("Version of its agent.", pattern=PRINTABLE, max_length=256)] = ""
     kernel: Annotated[str, meta("Its kernel.", pattern=PRINTABLE, max_length=256)] = ""
     tasks: Annotated[int, meta("How many tasks it has that have not ended.", minimum=0)] = 0
+    report: Annotated[
+        NodeReport | None,
+        meta("What its agent tells of bond, links, DRBD and boot; absent: nothing, as without --edge."),
+    ] = None
     message: Annotated[str, meta("What is wrong with it.", pattern=TEXT, max_length=1024)] = ""
 
 

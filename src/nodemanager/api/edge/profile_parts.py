@@ -9,7 +9,9 @@ from nodemanager.kube.hints import DURATION_MAX, NAME_MAX, POSITIVE_DURATION, RE
 from nodemanager.kube.objects import Struct
 
 DIRECT: Final = "direct"
-LINKS: Final = (DIRECT, "isolated-switches", "joined-switches", "one-switch")
+ISOLATED: Final = "isolated-switches"
+LINKS: Final = (DIRECT, ISOLATED, "joined-switches", "one-switch")
+LINSTOR: Final = "linstor"
 SINGLE: Final = "single"
 REPLICATED: Final = "replicated"
 ACTIVE_BACKUP: Final = "active-backup"

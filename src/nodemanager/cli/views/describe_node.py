@@ -10,6 +10,7 @@ from nodemanager.api.common import managednode, node_conditions, node_upgrades
 from nodemanager.api.common.left_drifts import LeftDrifts
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.cli.views import describing, output
+from nodemanager.cli.views.edge import agent_tables
 from nodemanager.kube import conditions, core
 from nodemanager.kube.wording import plural
 
@@ -31,6 +32,7 @@ def render(node: ManagedNode, events: Sequence[core.Event], now: datetime) -> st
     _add_drifts(report, node.status, now)
     _add_network(report, node)
     _add_ssh_keys(report, node.status)
+    agent_tables.add_tables(report, node, now)
     describing.add_events(report, events, now)
     return report.text()
 
@@ -46,6 +48,7 @@ def _add_host(report: output.Report, node: ManagedNode, now: datetime) -> None:
         report.field("Held", held)
     if status.heartbeat is not None and status.heartbeat.lease_name:
         report.field("Heartbeat", f"Lease {status.heartbeat.lease_name}")
+    agent_tables.add_field(report, node, now)
     if spec.domain:
         report.field("Domain", spec.domain)
     if spec.reconcile_period:

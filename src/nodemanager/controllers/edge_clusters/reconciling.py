@@ -22,6 +22,7 @@ from nodemanager.api.edge.edgecluster import (
     UNKNOWN,
     EdgeCluster,
     EdgeClusterStatus,
+    EdgeNode,
 )
 from nodemanager.api.edge.edgeprofile import EDGE_PROFILES, EdgeProfile, EdgeProfileSpec
 from nodemanager.api.maintenance.nodetask import ENDED, NODE_TASKS
@@ -203,7 +204,12 @@ def _due(
 
 def _news(status: EdgeClusterStatus) -> EdgeClusterStatus:
     """Return a status without what changes with every look."""
-    nodes = [msgspec.structs.replace(one, changed_at=None, digest="") for one in status.nodes]
+    nodes = [_steady(one) for one in status.nodes]
     inputs = [msgspec.structs.replace(one, changed_at=None, digest="") for one in status.inputs]
     events = [msgspec.structs.replace(one, at=None) for one in status.events]
     return msgspec.structs.replace(status, observed_at=None, nodes=nodes, inputs=inputs, events=events)
+
+
+def _steady(node: EdgeNode) -> EdgeNode:
+    report = node.report and msgspec.structs.replace(node.report, changed_at=None, digest="")
+    return msgspec.structs.replace(node, changed_at=None, digest="", report=report)

@@ -43,6 +43,9 @@ from nodemanager.fleet.edge.bridge import BridgeView, Look
 from nodemanager.fleet.edge.facts import UNREAD, AgentFacts, BridgeFacts
 from nodemanager.fleet.edge.findings import Findings
 from nodemanager.fleet.edge.heartbeats import Limits
+from nodemanager.fleet.edge.hosts import site_view
+from nodemanager.fleet.edge.hosts.site_view import HostsView
+from nodemanager.fleet.edge.membership import Sources
 from nodemanager.fleet.edge.parts import NOBODY, SitePartFacts
 from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import Condition
@@ -54,6 +57,7 @@ _FAULTS: Final = (
     findings.HEARTBEATS_FRESH,
     findings.NODES_EXPECTED,
     findings.PARTS_HEALTHY,
+    findings.BOOTED_ACTIVE,
 )
 """What makes a site Degraded, the worst first."""
 
@@ -117,26 +121,31 @@ def decide(site: Site, now: datetime) -> EdgeClusterStatus:
         wrong = said.wrong(findings.PROFILE_USABLE)
         verdict = Verdict(UNKNOWN, wrong.reason, wrong.message) if wrong else Verdict(UNKNOWN, "")
         return _unlooked(before, _status(before, said, verdict, now))
-    limits = Limits.of(site.profile.spec.thresholds)
+    limits, sources = Limits.of(site.profile.spec.thresholds), Sources(site.profile, site.agents, before, now)
     if site.profile.spec.bridge is None:
         seen = None
-        nodes = membership.hosts(site.profile, site.agents)
+        nodes = membership.hosts(sources)
     else:
         seen = bridge.view(Look(site.profile.spec.bridge, site.bridge, before, limits, now), said)
-        nodes = [membership.told(one, site.profile, site.agents) for one in seen.nodes]
+        nodes = [membership.told(one, sources) for one in seen.nodes]
     expected = cluster.spec.nodes
     nodes = [one for one in nodes if one.name in expected or not heartbeats.forgotten(one, limits, now)]
     membership.judge(site.profile, cluster, nodes, said)
-    looked = parts.seen(site.parts, site.profile.spec, cluster)
+    by_hosts = site_view.view(nodes, site.profile.spec, site.agents, said)
+    looked = parts.combined(parts.seen(site.parts, site.profile.spec, cluster), by_hosts.parts)
     whole = parts.combined(seen.parts if seen else {}, looked)
     if seen is not None or looked:
         parts.judge(whole, looked, said)
-    status = _status(before, said, _phase(before, seen, nodes, said), now)
+    status = _status(before, said, _phase(before, seen, nodes, by_hosts, said), now)
     return _with_parts(_detailed(status, nodes, seen, site, used), whole, site, now)
 
 
 def _phase(
-    before: EdgeClusterStatus, seen: BridgeView | None, nodes: Sequence[EdgeNode], said: Findings
+    before: EdgeClusterStatus,
+    seen: BridgeView | None,
+    nodes: Sequence[EdgeNode],
+    by_hosts: HostsView,
+    said: Findings,
 ) -> Verdict:
     unread, unknown = said.wrong(findings.BRIDGE_READABLE), said.wrong(findings.STATE_RECOGNISED)
     if unread is not None and unread.reason != MISSING:
@@ -153,11 +162,20 @@ def _phase(
         return Verdict(phase, fault.reason, fault.message)
     if lost is not None:
         return Verdict(UNKNOWN, lost.reason, lost.message)
+    return _does(seen, nodes, by_hosts)
+
+
+def _does(seen: BridgeView | None, nodes: Sequence[EdgeNode], by_hosts: HostsView) -> Verdict:
+    """Return what a site does with which nothing is wrong."""
+    if by_hosts.restoring:
+        return Verdict(RECOVERING, "BondRestored", f"the bond is put back on {', '.join(by_hosts.restoring)}")
     # In the first state it does nothing, whatever it did before.
     if seen is not None and seen.decoded is not None and seen.decoded.number > 1:
         if seen.decoded.goes_back:
             return Verdict(RECOVERING, "GoesBack", f"it goes back, and is at {seen.decoded.raw}")
         return Verdict(UPGRADING, "StateObserved", f"it is at {seen.decoded.raw}")
+    if by_hosts.changing:
+        return Verdict(UPGRADING, "BondChanges", f"the bond changes on {', '.join(by_hosts.changing)}")
     return Verdict(SINGLE_NODE if len(nodes) == 1 else MULTI_NODE, "AsObserved")
 
 

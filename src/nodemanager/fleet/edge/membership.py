@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 import msgspec
 
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.api.edge.edgecluster import AGENT, FRESH, STALE, UNPROVEN, EdgeCluster, EdgeNode
+from nodemanager.api.edge.edgecluster import (
+    AGENT,
+    FRESH,
+    STALE,
+    UNPROVEN,
+    EdgeCluster,
+    EdgeClusterStatus,
+    EdgeNode,
+)
 from nodemanager.api.edge.edgeprofile import EdgeProfile
 from nodemanager.fleet.edge import findings
 from nodemanager.fleet.edge.facts import AgentFacts
 from nodemanager.fleet.edge.findings import Findings
+from nodemanager.fleet.edge.hosts import reports
 from nodemanager.kube import conditions
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What nodes are told of with."""
+
+    profile: EdgeProfile
+    agents: AgentFacts
+    before: EdgeClusterStatus
+    """What the look before has seen."""
+    now: datetime
 
 
 def judge(profile: EdgeProfile, cluster: EdgeCluster, nodes: Sequence[EdgeNode], said: Findings) -> None:
@@ -53,23 +75,25 @@ def _expected(profile: EdgeProfile, cluster: EdgeCluster, nodes: Sequence[EdgeNo
         said.good(findings.NODES_EXPECTED)
 
 
-def hosts(profile: EdgeProfile, agents: AgentFacts) -> list[EdgeNode]:
+def hosts(sources: Sources) -> list[EdgeNode]:
     """Return the nodes as agents tell of them, where there is no bridge."""
     found = []
-    for name, host in sorted(agents.hosts.items()):
+    for name, host in sorted(sources.agents.hosts.items()):
         alive = conditions.get(host.status.conditions, node_conditions.ALIVE)
         life = {conditions.TRUE: FRESH, conditions.FALSE: STALE}.get(alive.status if alive else "", UNPROVEN)
         why = alive.message if alive and life != FRESH else ""
         node = EdgeNode(name=name, source=AGENT, heartbeat=life, message=why[:1024])
-        found.append(told(node, profile, agents))
+        found.append(told(node, sources))
     return found
 
 
-def told(node: EdgeNode, profile: EdgeProfile, agents: AgentFacts) -> EdgeNode:
+def told(node: EdgeNode, sources: Sources) -> EdgeNode:
     """Return a node with what its agent tells of it."""
+    agents, profile = sources.agents, sources.profile
     host = agents.hosts.get(node.name)
     if host is None:
         return node
+    before = next((one.report for one in sources.before.nodes if one.name == node.name), None)
     alive = conditions.get(host.status.conditions, node_conditions.ALIVE)
     return msgspec.structs.replace(
         node,
@@ -78,6 +102,7 @@ def told(node: EdgeNode, profile: EdgeProfile, agents: AgentFacts) -> EdgeNode:
         agent_version=host.status.agent_version,
         kernel=host.status.release,
         tasks=agents.tasks.get(node.name, 0),
+        report=reports.report(host, profile.spec, before, sources.now),
     )
 
 

@@ -20,7 +20,7 @@ from nodemanager.api.edge.edgecluster import (
     PartHealth,
 )
 from nodemanager.api.edge.edgeprofile import EdgeProfileSpec
-from nodemanager.api.edge.profile_parts import REPLICATED
+from nodemanager.api.edge.profile_parts import LINSTOR, REPLICATED
 from nodemanager.fleet.edge import findings, machines
 from nodemanager.fleet.edge.decoding import printable
 from nodemanager.fleet.edge.facts import Read
@@ -31,7 +31,6 @@ from nodemanager.fleet.edge.storage.facts import StorageFacts
 from nodemanager.fleet.edge.storage.judging import Wanted
 
 _WORST: Final = (UNHEALTHY, UNKNOWN, HEALTHY, NOT_OBSERVED)
-_REPLICATING: Final = "linstor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ def wanted(spec: EdgeProfileSpec, cluster: EdgeCluster) -> Wanted:
     limits = spec.thresholds
     return Wanted(
         spec.storage.replicas if spec.storage.mode == REPLICATED else 1,
-        cluster.spec.nodes if spec.storage.backend == _REPLICATING else (),
+        cluster.spec.nodes if spec.storage.backend == LINSTOR else (),
         (limits.free_space_percent or 0) if limits else 0,
     )
 

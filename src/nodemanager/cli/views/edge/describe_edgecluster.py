@@ -16,6 +16,7 @@ from nodemanager.api.edge.edgecluster import (
 )
 from nodemanager.cli.views import describing, output
 from nodemanager.cli.views.describing import ROWS_LIMIT
+from nodemanager.cli.views.edge import agent_tables
 from nodemanager.kube import core, times
 
 
@@ -45,6 +46,8 @@ def render(cluster: EdgeCluster, events: Sequence[core.Event], now: datetime) ->
         [node_row(one, now) for one in status.nodes],
         ROWS_LIMIT,
     )
+    if told := agent_tables.rows(status.nodes):
+        report.table("Told by agents", agent_tables.COLUMNS, told, ROWS_LIMIT)
     report.table(
         "Looked at",
         ["WHAT", "HOW", "CHANGED", "MESSAGE"],

@@ -1,0 +1,103 @@
+"""DRBD of a site, as its hosts tell it: what they see of themselves, and of one another. Pure.
+
+Hosts alone know which blocks differ. What one side says proves little: it calls itself UpToDate when it has
+lost its peer, too. So a resource is well only where every side says that it is connected, and that nothing
+differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from nodemanager.api.common.edge_state import DrbdPeer, DrbdPeerVolume, DrbdResource, DrbdState
+from nodemanager.api.edge.edgecluster import HEALTHY, NOT_OBSERVED, UNHEALTHY, UNKNOWN
+from nodemanager.fleet.edge.storage.facts import DISKLESS, ESTABLISHED, UP_TO_DATE
+from nodemanager.fleet.edge.storage.judging import StorageVerdict
+
+CONNECTED: Final = "Connected"
+AT_REST: Final = (ESTABLISHED, "VerifyS", "VerifyT")
+"""A verify only compares."""
+SYNCS: Final = ("SyncSource", "SyncTarget", "PausedSyncS", "PausedSyncT")
+RUNS: Final = "no"
+"""Word of DRBD for what is not suspended."""
+
+
+def syncing(resource: DrbdResource) -> bool:
+    """Tell whether copies of a resource are being made, or would be if nobody had paused that."""
+    return any(volume.replication in SYNCS for peer in resource.peers for volume in peer.volumes)
+
+
+def progress(resource: DrbdResource) -> list[int]:
+    """Return how many percent of syncs are done."""
+    volumes = [volume for peer in resource.peers for volume in peer.volumes]
+    return [one.done for one in volumes if one.done is not None and one.replication in SYNCS]
+
+
+def faults_here(resource: DrbdResource) -> Iterator[str]:
+    """Yield what a host sees that is wrong with one of its resources."""
+    if resource.suspended not in ("", RUNS):
+        yield f"its IO is suspended ({resource.suspended})"
+    for volume in resource.volumes:
+        # A client, or who breaks ties, has no disk; whether copies are missing is seen by counting them.
+        if volume.disk not in (UP_TO_DATE, DISKLESS, ""):
+            yield f"its disk is {volume.disk}"
+    for peer in resource.peers:
+        yield from _peer_faults(peer)
+
+
+def _peer_faults(peer: DrbdPeer) -> Iterator[str]:
+    if peer.connection != CONNECTED:
+        yield f"it is not connected to {peer.name} ({peer.connection or 'nothing is said of it'})"
+        return
+    for volume in peer.volumes:
+        if volume.replication in SYNCS:
+            yield f"{_sync(volume)} with {peer.name}"
+        elif volume.replication not in ("", *AT_REST):
+            yield f"it is at {volume.replication} with {peer.name}"
+        elif volume.out_of_sync:
+            yield f"{volume.out_of_sync} KiB differ from {peer.name}"
+
+
+def _sync(volume: DrbdPeerVolume) -> str:
+    if volume.replication.startswith("Paused") or volume.resync_suspended not in ("", RUNS):
+        who = f" by {volume.resync_suspended}" if volume.resync_suspended not in ("", RUNS) else ""
+        return f"its sync is paused{who}"
+    return "it is synced" + (f", {volume.done} % done," if volume.done is not None else "")
+
+
+def _unknown_here(resource: DrbdResource) -> Iterator[str]:
+    if not resource.volumes or any(not volume.disk for volume in resource.volumes):
+        yield "nothing is said of its disk"
+    for peer in resource.peers:
+        told = [volume for volume in peer.volumes if volume.replication and volume.out_of_sync is not None]
+        if peer.connection == CONNECTED and (len(told) < len(peer.volumes) or not peer.volumes):
+            yield f"nothing is said of what differs from {peer.name}"
+
+
+def judge(told: Mapping[str, DrbdState | None], copies: int, *, complete: bool = True) -> StorageVerdict:
+    """Say how the resources of hosts are, of which there shall be so many copies on all hosts of the site.
+
+    Unless these are all hosts (`complete`), copies are not counted: others may have them.
+    """
+    faults: list[str] = []
+    unknown = [f"{host}: {one.error}" for host, one in told.items() if one is not None and one.error]
+    holders: dict[str, int] = {}
+    for host, seen in told.items():
+        for resource in seen.resources if seen is not None else ():
+            where = f"{resource.name} on {host}"
+            faults += [f"{where}: {text}" for text in faults_here(resource)]
+            unknown += [f"{where}: {text}" for text in _unknown_here(resource)]
+            lone = copies > 1 and not resource.peers
+            faults += [f"{where}: it has no connection"] if lone else []
+            has = any(volume.disk != DISKLESS for volume in resource.volumes)
+            holders[resource.name] = holders.get(resource.name, 0) + has
+    if complete and not any(one is not None and (one.omitted or one.error) for one in told.values()):
+        lacking = sorted(name for name, count in holders.items() if count < copies)
+        faults += [f"{name} has {holders[name]} of {copies} copies" for name in lacking]
+    loaded = any(one is not None for one in told.values())
+    state = UNHEALTHY if faults else UNKNOWN if unknown else HEALTHY if loaded else NOT_OBSERVED
+    summary = f"{len(holders)} resources, {sum(holders.values())} copies, nothing differs"
+    return StorageVerdict(
+        state, tuple(faults), tuple(unknown), summary if loaded else "DRBD is loaded nowhere"
+    )

@@ -1,0 +1,95 @@
+"""The storage network of a site, as its hosts tell it: bonds that are whole, and alike. Pure.
+
+While the bonds of two nodes differ in mode, every second packet is lost over direct cables, or switches that
+are not joined, for as long as that lasts: one ping may not notice, and a host by itself cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from nodemanager.api.common.edge_state import BondState, EdgeState
+from nodemanager.api.edge.edgecluster import HEALTHY, UNHEALTHY, UNKNOWN
+from nodemanager.api.edge.edgeprofile import EdgeProfileSpec
+from nodemanager.api.edge.profile_parts import DIRECT, ISOLATED, SiteNetwork
+from nodemanager.fleet.edge.hosts import reports
+from nodemanager.fleet.edge.storage.judging import StorageVerdict
+
+DOWN: Final = "down"
+ARMED: Final = "Armed"
+RESTORING: Final = "Restoring"
+RESTORE_FAILED: Final = "RestoreFailed"
+
+
+def judge(told: Mapping[str, EdgeState], spec: EdgeProfileSpec) -> StorageVerdict:
+    """Say how the network between hosts is, as far as these can tell: what goes over it they do not try."""
+    wanted = spec.network or SiteNetwork()
+    faults: list[str] = []
+    unknown = [f"{host}: {one.error}" for host, one in told.items() if one.error]
+    modes: dict[str, list[str]] = {}
+    for host, state in told.items():
+        if state.error:
+            continue
+        found = reports.bond(state, spec)
+        if found is None:
+            faults.append(f"{host} has no bond {wanted.bond}")
+            continue
+        modes.setdefault(found.mode, []).append(host)
+        faults += [f"{host}: {text}" for text in _bond_faults(found)]
+        faults += [f"{host}: {text}" for text in _vlan_faults(state, wanted)]
+        unknown += [f"{host}: nobody monitors the links of {found.name}"] if not found.monitor else []
+    faults = [*_mode_faults(modes, spec, wanted), *_unrestored(told, wanted.bond), *faults]
+    summary = f"{wanted.bond} is {next(iter(modes), '')} on {len(told)} nodes"
+    word = UNHEALTHY if faults else UNKNOWN if unknown else HEALTHY
+    return StorageVerdict(word, tuple(faults), tuple(unknown), summary)
+
+
+def _mode_faults(modes: Mapping[str, list[str]], spec: EdgeProfileSpec, wanted: SiteNetwork) -> Iterator[str]:
+    if len(modes) > 1:
+        told = ", ".join(f"{mode or 'of no known mode'} on {' and '.join(on)}" for mode, on in modes.items())
+        lossy = spec.topology.links in (DIRECT, ISOLATED)
+        yield f"{wanted.bond} is half-flipped: {told}" + ("; every second packet is lost" if lossy else "")
+    elif modes and wanted.modes is not None:
+        mode = next(iter(modes))
+        if mode not in (wanted.modes.single, wanted.modes.multi):
+            yield f"{wanted.bond} is {mode or 'of no known mode'}, which is no mode of the profile"
+
+
+def _bond_faults(found: BondState) -> Iterator[str]:
+    if found.state == DOWN:
+        yield f"{found.name} is down"
+    elif not found.slaves:
+        yield f"{found.name} has no cards"
+    elif found.monitor:
+        lost = [one.name for one in found.slaves if not reports.is_up(found, one.name)]
+        if lost:
+            yield f"{', '.join(lost)} of {found.name} is down"
+
+
+def _vlan_faults(state: EdgeState, wanted: SiteNetwork) -> Iterator[str]:
+    there = {one.name: one for one in state.vlans}
+    for vlan in wanted.vlans:
+        found = there.get(vlan.name)
+        if found is None:
+            yield f"it has no VLAN {vlan.name}"
+        elif found.id not in (0, vlan.id):
+            yield f"{vlan.name} has the number {found.id}, and not {vlan.id}"
+        elif found.state == DOWN:
+            yield f"{vlan.name} is down"
+
+
+def _unrestored(told: Mapping[str, EdgeState], bond: str) -> Iterator[str]:
+    for host, state in told.items():
+        if any(one.bond == bond and one.phase == RESTORE_FAILED for one in state.bond_changes):
+            yield f"{host}: {bond} could not be put back; a bondRevert tries again"
+
+
+def under_way(told: Mapping[str, EdgeState], bond: str, phase: str) -> list[str]:
+    """Return which hosts are in such a phase of a change of their bond, with the mode that was wanted."""
+    return [
+        f"{host} ({one.mode})"
+        for host, state in told.items()
+        for one in state.bond_changes
+        if one.bond == bond and one.phase == phase
+    ]

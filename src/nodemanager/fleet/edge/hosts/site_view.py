@@ -1,0 +1,98 @@
+"""How a site is by what the agents of its nodes tell: parts, what is under way, and what was booted. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from nodemanager.api.common.edge_state import EdgeState
+from nodemanager.api.edge.edgecluster import (
+    HEALTHY,
+    NOT_OBSERVED,
+    UNHEALTHY,
+    UNKNOWN,
+    EdgeNode,
+    PartHealth,
+)
+from nodemanager.api.edge.edgeprofile import EdgeProfileSpec
+from nodemanager.api.edge.profile_parts import LINSTOR, REPLICATED
+from nodemanager.fleet.edge import findings
+from nodemanager.fleet.edge.decoding import printable
+from nodemanager.fleet.edge.facts import AgentFacts
+from nodemanager.fleet.edge.findings import Findings
+from nodemanager.fleet.edge.hosts import replication, reports, site_network
+from nodemanager.fleet.edge.storage.judging import StorageVerdict
+
+ACTIVE_BOOTS: Final = ("", "active", "livecd")
+"""Nothing to choose from, the image that shall run, or an installation."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostsView:
+    """What is known of a site by its agents."""
+
+    parts: Mapping[str, PartHealth] = field(default_factory=dict)
+    changing: Sequence[str] = ()
+    """Nodes whose bond is being changed, under a dead-man."""
+    restoring: Sequence[str] = ()
+    """Nodes whose bond is being put back."""
+
+
+NOTHING: Final = HostsView()
+
+
+def view(nodes: Sequence[EdgeNode], spec: EdgeProfileSpec, agents: AgentFacts, said: Findings) -> HostsView:
+    """Judge what agents tell of these nodes, if any does; and say what was booted that should not be."""
+    tellers = [one for one in nodes if one.report is not None]
+    if not tellers:
+        return NOTHING
+    hosts = {one.name: agents.hosts[one.name] for one in tellers}
+    told = {name: state for name, host in hosts.items() if (state := reports.current(host)) is not None}
+    silent = [one.name for one in tellers if one.name not in told]
+    mute = [one.name for one in nodes if one.report is None]
+    _booted(told, said)
+    parts = {}
+    if spec.network is not None:
+        parts["network"] = _part(site_network.judge(told, spec), silent, mute)
+    if spec.storage.backend == LINSTOR:
+        copies = min(spec.storage.replicas, len(nodes)) if spec.storage.mode == REPLICATED else 1
+        drbd = {name: state.drbd for name, state in told.items()}
+        verdict = replication.judge(drbd, copies, complete=not silent and not mute)
+        parts["storage"] = _part(verdict, silent, mute)
+    bond = spec.network.bond if spec.network is not None else ""
+    return HostsView(
+        parts,
+        site_network.under_way(told, bond, site_network.ARMED),
+        site_network.under_way(told, bond, site_network.RESTORING),
+    )
+
+
+def _part(verdict: StorageVerdict, silent: Sequence[str], mute: Sequence[str]) -> PartHealth:
+    """Return a part with whom nobody knows of: what some tell is never taken for all."""
+    state = verdict.state
+    texts = [verdict.text] if verdict.text else []
+    if silent:
+        state = UNHEALTHY if state == UNHEALTHY else UNKNOWN
+        texts.append(f"nobody knows how it is on {', '.join(silent)}")
+    elif mute:
+        state = NOT_OBSERVED if state == HEALTHY else state
+        texts.append(f"nothing is told by {', '.join(mute)}")
+    return PartHealth(state=state, said=printable("; ".join(texts)))
+
+
+def _booted(told: Mapping[str, EdgeState], said: Findings) -> None:
+    if not any(state.boot is not None for state in told.values()):
+        return
+    if wrong := list(_wrong_boots(told)):
+        said.bad(findings.BOOTED_ACTIVE, "BootedAnotherImage", "; ".join(wrong))
+    else:
+        said.good(findings.BOOTED_ACTIVE)
+
+
+def _wrong_boots(told: Mapping[str, EdgeState]) -> Iterator[str]:
+    for name, state in told.items():
+        entry = state.boot.entry if state.boot is not None else ""
+        if entry not in ACTIVE_BOOTS:
+            why = ": the last upgrade failed, and it fell back" if entry == "passive" else ""
+            yield f"{name} has booted its {entry} image{why}"

@@ -1,0 +1,118 @@
+"""Hosts of an edge site as their agents tell of them: all is well, but for what a test says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nodemanager.api.common import node_conditions
+from nodemanager.api.common.edge_state import (
+    BondChange,
+    BondSlave,
+    BondState,
+    BootState,
+    DrbdPeer,
+    DrbdPeerVolume,
+    DrbdResource,
+    DrbdState,
+    DrbdVolume,
+    EdgeState,
+    LinkState,
+    VlanState,
+)
+from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
+from nodemanager.kube.conditions import Condition
+from nodemanager.kube.objects import ObjectMeta
+
+BOND, VLAN, CARDS = "bondstor", "bondstor.100", ("data0", "data1")
+_SINCE = "2026-03-01T03:00:00Z"
+
+
+@dataclass(frozen=True)
+class ToldHost:
+    """One host; the fields are what cases in files may say."""
+
+    alive: str = "True"
+    ready: str = "Applied"
+    """Reason of its condition Ready."""
+    edge: bool = True
+    """Whether its agent has --edge."""
+    bond: str = BOND
+    mode: str = "balance-rr"
+    state: str = "up"
+    down: tuple[str, ...] = ()
+    """Cards whose link is lost."""
+    monitor: int = 100
+    vlan: int | None = 100
+    boot: str = "active"
+    change: str = ""
+    """Phase of a change of its bond."""
+    drbd: bool = True
+    resources: tuple[str, ...] = ("r0",)
+    disk: str = "UpToDate"
+    suspended: str = "no"
+    peers: int = 1
+    connection: str = "Connected"
+    replication: str = "Established"
+    out_of_sync: int | None = 0
+    resync_suspended: str = "no"
+    done: int | None = None
+    omitted: int = 0
+    drbd_error: str = ""
+    error: str = ""
+
+    def node(self, name: str) -> ManagedNode:
+        """Return its ManagedNode."""
+        said = [
+            Condition(
+                type="Alive",
+                status=self.alive,
+                reason="Seen",
+                message="no sign of life",
+                last_transition_time=_SINCE,
+            ),
+            Condition(type="Ready", status="True", reason=self.ready, last_transition_time=_SINCE),
+        ]
+        edge = self.told() if self.edge else None
+        status = ManagedNodeStatus(conditions=said, agent_version="0.9", release="6.1", edge=edge)
+        return ManagedNode(metadata=ObjectMeta(name=name), status=status)
+
+    def told(self) -> EdgeState:
+        """Return what its agent tells of it."""
+        links = [LinkState(name=one, state="up", carrier=one not in self.down, master=BOND) for one in CARDS]
+        slaves = [BondSlave(name=one, mii="down" if one in self.down else "up") for one in CARDS]
+        bond = BondState(
+            name=self.bond, mode=self.mode, state=self.state, monitor=self.monitor, slaves=slaves
+        )
+        return EdgeState(
+            changed_at=_SINCE,
+            boot=BootState(entry=self.boot) if self.boot else None,
+            links=[
+                *links,
+                LinkState(name=self.bond or VLAN, carrier=True),
+                LinkState(name="eth0", carrier=True),
+            ],
+            bonds=[bond] if self.bond else [],
+            vlans=[VlanState(name=VLAN, id=self.vlan, state="up")] if self.vlan is not None else [],
+            bond_changes=[BondChange(bond=BOND, phase=self.change, mode="balance-rr")] if self.change else [],
+            drbd=self._drbd() if self.drbd else None,
+            error=self.error,
+        )
+
+    def _drbd(self) -> DrbdState:
+        there = DrbdPeerVolume(
+            replication=self.replication, disk="UpToDate", out_of_sync=self.out_of_sync,
+            resync_suspended=self.resync_suspended, done=self.done,
+        )  # fmt: skip
+        peers = [
+            DrbdPeer(name=f"peer{number}", node_id=number, connection=self.connection, volumes=[there])
+            for number in range(self.peers)
+        ]
+        found = [
+            DrbdResource(name=one, role="Primary", suspended=self.suspended,
+                         volumes=[DrbdVolume(disk=self.disk)], peers=peers)
+            for one in self.resources
+        ]  # fmt: skip
+        return DrbdState(version="8.4.11", resources=found, omitted=self.omitted, error=self.drbd_error)
+
+
+SILENT = ToldHost(alive="False", ready=node_conditions.AGENT_SILENT)

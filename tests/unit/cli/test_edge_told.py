@@ -1,0 +1,105 @@
+"""What people see of what agents of edge sites tell: of a host, of a site, and on the screen of `health`."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime
+
+import pytest
+
+from nodemanager.api.edge.edgecluster import EdgeCluster, EdgeClusterSpec
+from nodemanager.cli.views import describe_node, output
+from nodemanager.cli.views.edge import describe_edgecluster
+from nodemanager.cli.views.health import screen
+from nodemanager.fleet import health
+from nodemanager.fleet.edge import deciding
+from nodemanager.fleet.edge.deciding import Site
+from nodemanager.fleet.edge.facts import AgentFacts
+from nodemanager.fleet.health import Seen
+from nodemanager.kube.objects import ObjectMeta
+from support import edge_profiles
+from support.edge_reports import SILENT, ToldHost
+
+NOW = datetime(2026, 3, 1, 4, 0, tzinfo=UTC)
+SYNCS = ToldHost(replication="SyncSource", done=48, out_of_sync=900, change="Armed")
+VALUES = ("balance-rr", "data0", "r0", "UpToDate", "Established", "Armed", "active")
+
+
+def site(**hosts: ToldHost) -> EdgeCluster:
+    """Return a site after one look."""
+    cluster = EdgeCluster(metadata=ObjectMeta(name="site"), spec=EdgeClusterSpec(profile="vx-rail"))
+    profile = edge_profiles.typed(edge_profiles.shipped("vx-rail", "", {"bridge": None}))
+    agents = AgentFacts({name: one.node(name) for name, one in hosts.items()})
+    status = deciding.decide(Site(cluster, profile, agents), NOW)
+    return EdgeCluster(metadata=cluster.metadata, spec=cluster.spec, status=status)
+
+
+def words(text: str, start: str) -> list[str]:
+    """Return the words of the one line that begins so."""
+    (line,) = [one for one in text.splitlines() if one.split()[: len(start.split())] == start.split()]
+    return line.split()
+
+
+def test_a_host_shows_its_bonds_and_its_replicas() -> None:
+    text = describe_node.render(SYNCS.node("edge-a"), [], NOW)
+    assert words(text, "bondstor balance-rr up")[3:] == ["data0", "up,", "data1", "up", "-"]
+    assert words(text, "bondstor.100")[1:] == ["100", "-", "up"]
+    assert words(text, "r0")[1:] == [
+        "Primary", "UpToDate", "peer0", "Connected", "SyncSource", "48%", "900", "KiB",
+    ]  # fmt: skip
+    assert "booted active" in text
+    assert words(text, "bondstor balance-rr Armed")[-1] == "-"
+
+
+def test_what_is_wrong_with_the_look_itself_is_said() -> None:
+    told = ToldHost(error="cannot look at links", drbd_error="cannot run drbdsetup", omitted=7, peers=0)
+    text = describe_node.render(told.node("edge-a"), [], NOW)
+    for said in ("cannot look at links", "cannot run drbdsetup", "7 more resources"):
+        assert said in text
+    assert words(text, "r0")[3] == "none"
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [SILENT, ToldHost(alive="Unknown"), ToldHost(ready="AgentSilent")],
+    ids=["silent", "not judged", "has not spoken since"],
+)
+def test_nothing_of_a_silent_host_is_shown_as_if_it_were_so_now(gone: ToldHost) -> None:
+    text = describe_node.render(gone.node("edge-b"), [], NOW)
+    assert "not known: its agent is" in text
+    assert not [one for one in VALUES if one in text]
+    both = site(**{"edge-a": ToldHost(), "edge-b": gone})
+    for shown in (describe_edgecluster.render(both, [], NOW), on_screen(both)):
+        (row,) = [
+            line.split()
+            for line in shown.splitlines()
+            if line.split()[:1] == ["edge-b"] and line.split()[1] in ("Stale", "Unproven")
+            and line.split()[2:] == ["-"] * 5
+        ]  # fmt: skip
+        assert row[0] == "edge-b"
+
+
+def on_screen(cluster: EdgeCluster) -> str:
+    found = health.judge(Seen(clusters=[cluster]), NOW)
+    return screen.render(found, [cluster], "nodemanager", NOW, output.PLAIN, 80)
+
+
+def test_a_site_shows_each_node_in_short() -> None:
+    flipped = dataclasses.replace(SYNCS, mode="active-backup", down=("data1",))
+    both = site(**{"edge-a": ToldHost(), "edge-b": flipped})
+    for shown in (describe_edgecluster.render(both, [], NOW), on_screen(both)):
+        assert words(shown, "edge-a Fresh balance-rr")[2:] == [
+            "balance-rr", "2/2", "3/3", "1/1", "active", "-"
+        ]  # fmt: skip
+        assert words(shown, "edge-b Fresh active-backup")[2:] == [
+            "active-backup", "1/2", "2/3", "0/1", "sync", "48%", "active", "Armed",
+        ]  # fmt: skip
+    assert "half-flipped" in on_screen(both)
+
+
+def test_a_site_whose_agents_tell_nothing_has_no_such_table() -> None:
+    plain = site(a=ToldHost(edge=False))
+    assert "TOLD" not in on_screen(plain)
+    assert "Told by agents" not in describe_edgecluster.render(plain, [], NOW)
+    bare = site(a=ToldHost(drbd=False, boot="", bond=""))
+    assert words(on_screen(bare), "a Fresh none")[2:] == ["none", "3/3", "-", "-", "-"]

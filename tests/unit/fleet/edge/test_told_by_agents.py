@@ -1,0 +1,192 @@
+"""What follows for a site from what agents tell of bonds, DRBD and boot; and of what nothing follows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodemanager.api.edge.edgecluster import EdgeCluster, EdgeClusterSpec, EdgeClusterStatus, PartHealth
+from nodemanager.api.edge.edgeprofile import EdgeProfile
+from nodemanager.api.edge.node_reports import FRESH, STALE, UNPROVEN, NodeReport
+from nodemanager.fleet.edge import deciding, findings
+from nodemanager.fleet.edge.deciding import Site
+from nodemanager.fleet.edge.facts import AgentFacts
+from nodemanager.kube import conditions
+from support import edge_profiles
+from support.edge_reports import SILENT, ToldHost
+from support.edge_world import START, EdgeNodeOfWorld, EdgeWorld
+
+CASES = yaml.safe_load((edge_profiles.CASES / "told_by_agents.yaml").read_text())
+WORDS = ("active-backup", "balance-rr", "UpToDate", "Inconsistent", "Connected", "StandAlone", "SyncTarget")
+
+
+def profile_of(links: str = "direct") -> EdgeProfile:
+    wanted = {"bridge": None, "topology": {"links": links}}
+    return edge_profiles.typed(edge_profiles.shipped("vx-rail", "", wanted))
+
+
+PROFILE = profile_of()
+
+
+def look(
+    hosts: dict[str, ToldHost],
+    before: EdgeClusterStatus | None = None,
+    seconds: int = 0,
+    profile: Any = PROFILE,
+) -> EdgeClusterStatus:
+    """Look at a site of which nobody tells but its agents."""
+    cluster = EdgeCluster(spec=EdgeClusterSpec(profile="vx-rail"), status=before or EdgeClusterStatus())
+    agents = AgentFacts({name: one.node(name) for name, one in hosts.items()})
+    return deciding.decide(Site(cluster, profile, agents), START + timedelta(seconds=seconds))
+
+
+def state_of(part: PartHealth | None) -> str | None:
+    return part.state if part is not None else None
+
+
+@pytest.mark.parametrize("case", [pytest.param(one, id=one["name"]) for one in CASES])
+def test_case(case: dict[str, Any]) -> None:
+    hosts = {name: msgspec.convert(fields, ToldHost) for name, fields in case["hosts"].items()}
+    status = look(hosts, profile=profile_of(case.get("links", "direct")))
+    told = {
+        "phase": status.phase, "reason": status.reason, "network": state_of(status.network),
+        "storage": state_of(status.storage),
+    }  # fmt: skip
+    assert {key: told[key] for key in case["says"]} == case["says"], (told, status.message)
+    everything = "\n".join(
+        [status.message, *(repr(one.said) for one in (status.network, status.storage) if one)]
+    )
+    for text in case.get("text", []):
+        assert text in everything
+    healthy = conditions.is_true(status.conditions, findings.HEALTHY)
+    assert healthy is (status.phase in ("SingleNode", "MultiNode"))
+
+
+def test_nothing_is_told_where_no_agent_tells() -> None:
+    status = look({"a": ToldHost(edge=False)})
+    assert (status.network, status.storage, status.nodes[0].report) == (None, None, None)
+    assert conditions.get(status.conditions, findings.PARTS_HEALTHY) is None
+
+
+def test_a_node_has_what_its_agent_tells_in_short() -> None:
+    told = ToldHost(down=("data1",), change="Armed", replication="SyncSource", done=48, out_of_sync=900)
+    (node,) = look({"a": told}).nodes
+    found = node.report
+    assert found is not None
+    assert found.bond is not None
+    assert (found.bond.mode, found.bond.up, found.bond.cards) == ("balance-rr", 1, 2)
+    assert (found.links_up, found.links, found.boot) == (2, 3, "active"), "a bond is no card"
+    assert found.drbd is not None
+    assert (found.drbd.resources, found.drbd.well, found.drbd.syncing) == (1, 0, 1)
+    assert (found.drbd.done, found.drbd.out_of_sync) == (48, 900)
+    assert found.change is not None
+    assert found.change.phase == "Armed"
+
+
+def test_since_when_a_host_tells_it_is_by_our_clock() -> None:
+    first = look({"a": ToldHost(peers=0)})
+    same = look({"a": ToldHost(peers=0)}, first, 60)
+    other = look({"a": ToldHost(peers=0, down=("data0",))}, same, 120)
+    stamps = [one.nodes[0].report.changed_at for one in (first, same, other) if one.nodes[0].report]
+    assert stamps == ["2026-03-01T04:00:00Z", "2026-03-01T04:00:00Z", "2026-03-01T04:02:00Z"]
+
+
+def test_a_host_that_comes_back_is_believed_when_it_has_spoken() -> None:
+    """Its agent lives before it has told anything; its status is then that of before it went silent."""
+    seen = look({"a": ToldHost(), "b": ToldHost()})
+    states = []
+    for number, one in enumerate([SILENT, ToldHost(ready="AgentSilent"), ToldHost()]):
+        seen = look({"a": ToldHost(), "b": one}, seen, 60 * number)
+        report = seen.nodes[1].report
+        assert report is not None
+        states.append((report.state, report.bond is not None, seen.phase))
+    assert states == [(STALE, False, "Degraded"), (UNPROVEN, False, "Unknown"), (FRESH, True, "MultiNode")]
+
+
+def test_beside_a_bridge_the_worse_word_counts_and_agents_are_no_condition() -> None:
+    for hosts, phase in (
+        ({}, "MultiNode"),
+        ({"a": ToldHost(), "b": ToldHost()}, "MultiNode"),
+        ({"a": ToldHost()}, "MultiNode"),  # the other node has no agent: the DaemonSet speaks for it
+        ({"a": ToldHost(), "b": ToldHost(mode="active-backup")}, "Degraded"),
+    ):
+        world = EdgeWorld(nodes={"a": EdgeNodeOfWorld(), "b": EdgeNodeOfWorld()})
+        bridged = edge_profiles.typed(edge_profiles.shipped("vx-rail"))
+        status = EdgeClusterStatus()
+        for _ in range(3):
+            world.pass_time(30)
+            cluster = EdgeCluster(spec=EdgeClusterSpec(profile="vx-rail"), status=status)
+            agents = AgentFacts({name: one.node(name) for name, one in hosts.items()})
+            status = deciding.decide(Site(cluster, bridged, agents, world.facts()), world.now)
+        assert status.phase == phase, hosts
+
+
+told_hosts = st.builds(
+    ToldHost,
+    alive=st.sampled_from(["True", "False", "Unknown"]),
+    ready=st.sampled_from(["Applied", "AgentSilent"]),
+    edge=st.booleans(),
+    mode=st.sampled_from(WORDS[:2]),
+    state=st.sampled_from(["up", "down"]),
+    down=st.sampled_from([(), ("data0",), ("data0", "data1")]),
+    boot=st.sampled_from(["active", "passive", "recovery", ""]),
+    change=st.sampled_from(["", "Armed", "Restoring", "RestoreFailed"]),
+    drbd=st.booleans(),
+    resources=st.sampled_from([(), ("r0",), ("r0", "r1")]),
+    disk=st.sampled_from(WORDS[2:4]),
+    peers=st.integers(0, 2),
+    connection=st.sampled_from(WORDS[4:6]),
+    replication=st.sampled_from(["Established", "SyncSource", "VerifyT", ""]),
+    out_of_sync=st.sampled_from([0, 16, None]),
+    drbd_error=st.sampled_from(["", "cannot run drbdsetup"]),
+    error=st.sampled_from(["", "cannot look at links"]),
+)
+
+
+def is_well(one: ToldHost) -> bool:
+    """Tell whether one host of two, looked at by itself, says nothing but good; of all that it may say."""
+    drbd = not one.drbd or (
+        not one.drbd_error
+        and all(
+            (one.disk == "UpToDate", one.connection == "Connected", one.peers > 0, one.out_of_sync == 0,
+             one.replication in ("Established", "VerifyT"))
+            if one.resources else ()
+        )
+    )  # fmt: skip
+    network = (one.state, one.down, one.error) == ("up", (), "") and one.change != "RestoreFailed"
+    return drbd and network and one.boot in ("active", "")
+
+
+@given(st.lists(told_hosts, min_size=2, max_size=2))
+def test_never_better_than_what_is_told_and_nothing_of_a_silent_host(hosts: list[ToldHost]) -> None:
+    named = dict(zip("ab", hosts, strict=True))
+    status = look(named)
+    tellers = [one for one in hosts if one.edge]
+    if status.phase in ("SingleNode", "MultiNode", "Upgrading", "Recovering"):
+        assert all(one.alive == "True" for one in hosts)
+        assert all(is_well(one) and one.ready != "AgentSilent" for one in tellers), status.message
+        assert len({one.mode for one in tellers}) <= 1
+    for node in status.nodes:
+        report, one = node.report, named[node.name]
+        if report is not None and (one.alive != "True" or one.ready == "AgentSilent"):
+            shown = msgspec.structs.replace(report, changed_at=None, digest="", state="")
+            assert shown == NodeReport(), "values of before"
+            assert report.state in (STALE, UNPROVEN)
+    parts = [one for one in (status.network, status.storage) if one is not None and one.state == "Healthy"]
+    assert not parts or len(tellers) == 2
+
+
+def test_what_is_not_told_is_not_taken_from_before() -> None:
+    """A host whose agent lost --edge, and one that tells nothing that is known, leave nothing behind."""
+    seen = look({"a": ToldHost(peers=0)})
+    after = look({"a": ToldHost(edge=False)}, seen, 10)
+    assert (after.nodes[0].report, after.network, after.storage) == (None, None, None)
+    empty = look({"a": ToldHost(peers=0, bond="", drbd=False, vlan=None, boot="")}, seen, 10).nodes[0].report
+    assert empty is not None
+    assert (empty.bond, empty.drbd, empty.boot) == (None, None, "")
