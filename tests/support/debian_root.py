@@ -105,8 +105,16 @@ def kept(name: str, make: Callable[[Path], object]) -> Path:
                 make(building)
                 building.rename(tree)
             finally:
-                shutil.rmtree(building, ignore_errors=True)
+                _remove(building)
     return tree
+
+
+def _remove(tree: Path) -> None:
+    """Remove what is left of a tree, and nothing that is mounted there: bootstraps that end leave /proc."""
+    mounted = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    for path in sorted((one for one in mounted if one.startswith(f"{tree}/")), reverse=True):
+        subprocess.run(["umount", "--lazy", path], check=False, timeout=60)
+    subprocess.run(["rm", "-rf", "--one-file-system", tree], check=False, timeout=600)
 
 
 def _ubuntu_keyring() -> Path:
