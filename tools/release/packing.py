@@ -217,7 +217,7 @@ def entries(
 
 
 def stamp(packed: Sequence[Entry]) -> Entry:
-    """Return what tells a program with these modules from every other; those in C change with their versions."""
+    """Return what tells a program with these modules from every other; those in C have versions."""
     digest = hashlib.sha256(sys.version.encode())
     for entry in packed:
         digest.update(f"{entry.name}\0{len(entry.content)}\0".encode() + entry.content)

@@ -1,9 +1,9 @@
 """Manifests that this very program has found to be in order are not checked again while nobody changes them.
 
-Reading YAML and checking it (schema and CEL, as an API would) is half of an `apply` that has nothing to do. What
-came of it depends on nothing but the bytes of the files and the program. So both are digested, and what the
-manifests declare is kept in the state of the host, for its owner only; with other files, or by another program,
-everything is checked anew. Nothing is kept of manifests with Secrets, which are to be in one place only.
+Reading YAML and checking it (schema and CEL, as an API would) is half of an `apply` that has nothing to do.
+What comes of it depends on nothing but the bytes of the files and the program. So both are digested, and what
+the manifests declare is kept in the state of the host, for its owner only. With other files, or by another
+program, everything is checked anew. Nothing is kept of manifests with Secrets, which are to be in one place.
 """
 
 from __future__ import annotations
