@@ -113,7 +113,7 @@ class Recorder:
         names["_sre"], names["compile"] = Noting(), compile_expression
 
 
-def annotate(base: type) -> None:
+def annotate(base: "type[Any]") -> None:
     """Have the annotations of types evaluated as if something were decoded to them."""
     utils = sys.modules["msgspec._utils"]
     for one in base.__subclasses__():

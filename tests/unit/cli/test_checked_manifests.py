@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -46,7 +46,7 @@ class Host:
         """The file in the state of the host."""
         return self.root / f"{STATE}/{checked_manifests.NAME}".lstrip("/")
 
-    def declare(self, *objects: dict[str, object]) -> None:
+    def declare(self, *objects: Mapping[str, object]) -> None:
         """Have these manifests."""
         (self.manifests / "all.yaml").write_text(manifests.dump(objects))
 
@@ -101,7 +101,7 @@ def test_another_program_checks_anew_and_one_that_cannot_be_told_always(host: Ho
 
 @pytest.mark.parametrize("secret", [SECRET, BYTES])
 def test_nothing_is_kept_of_secrets_and_of_what_would_not_come_back(
-    host: Host, secret: dict[str, object]
+    host: Host, secret: Mapping[str, object]
 ) -> None:
     host.declare(WEB)
     host.load()
