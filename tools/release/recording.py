@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 STARTED = (
     "nodemanager.cli.commands.agent", "nodemanager.cli.commands.apply", "nodemanager.cli.commands.status",
-    "nodemanager.cli.applying.converging", "nodemanager.cli.applying.checked_manifests",
-    "nodemanager.cli.manifest_folder", "nodemanager.cli.by_hand",
+    "nodemanager.cli.applying.converging", "nodemanager.cli.manifests.checked_manifests",
+    "nodemanager.cli.manifests.manifest_folder", "nodemanager.cli.by_hand",
     "nodemanager.rendering.child", "nodemanager.rendering.renderer", "nodemanager.agent.declared.contents",
 )  # fmt: skip
 """What hosts start often. Of all the rest it would take more room than it saves time."""

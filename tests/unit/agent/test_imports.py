@@ -61,7 +61,7 @@ def test_an_agent_at_rest_has_no_module_that_it_does_without() -> None:
 
 
 def test_an_apply_that_changes_nothing_has_no_module_that_it_does_without() -> None:
-    applying = "nodemanager.cli.applying.converging", "nodemanager.cli.applying.checked_manifests"
+    applying = "nodemanager.cli.applying.converging", "nodemanager.cli.manifests.checked_manifests"
     imported = modules("nodemanager.cli.main", "nodemanager.cli.commands.apply", *applying)
     found = unwanted(imported, NOT_IN_VAIN)
     assert not found, "apply imports what it mostly does without; import it where it is used"

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
-from nodemanager.cli import manifest_folder
-from nodemanager.cli.applying import checked_manifests
-from nodemanager.cli.applying.checked_manifests import CheckedManifests
+from nodemanager.cli.manifests import checked_manifests, manifest_folder
+from nodemanager.cli.manifests.checked_manifests import CheckedManifests
 from nodemanager.host.state.journal import STATE
 from nodemanager.host.state.vault import Vault
 from nodemanager.kube import manifests

@@ -43,7 +43,8 @@ def command(paths: tuple[Path, ...], form: str, root: str, hostname: str) -> Non
         renderer.begin()
     # Only now, as the other process has its own imports to do meanwhile.
     from nodemanager.agent.assembly import HostSetup, NoLocks, assemble
-    from nodemanager.cli.applying import checked_manifests, converging
+    from nodemanager.cli.applying import converging
+    from nodemanager.cli.manifests import checked_manifests
 
     with contextlib.ExitStack() as stack:
         checked = stack.enter_context(contextlib.closing(checked_manifests.of_host(root)))

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from nodemanager.cli import manifest_files
 from nodemanager.cli.linting import places
 from nodemanager.cli.linting.places import Places
-from nodemanager.cli.manifest_folder import DeclaredObjects, DuplicateObject
+from nodemanager.cli.manifests import manifest_files
+from nodemanager.cli.manifests.manifest_folder import DeclaredObjects, DuplicateObject
 from nodemanager.kube import manifests
 from nodemanager.kube.manifests import ManifestError
 from nodemanager.kube.objects import Untyped

@@ -9,7 +9,7 @@ import click
 from nodemanager.api import manifest_checks
 from nodemanager.api.edge import shipped_profiles
 from nodemanager.api.edge.edgeprofile import EDGE_PROFILES, EdgeProfile
-from nodemanager.cli import manifest_files
+from nodemanager.cli.manifests import manifest_files
 from nodemanager.cli.views import output
 from nodemanager.kube import manifests
 from nodemanager.kube.manifests import ManifestError

@@ -14,7 +14,7 @@ from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
 from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEMPLATES
 from nodemanager.api.maintenance.nodeseries import NODE_SERIES
-from nodemanager.cli import manifest_files
+from nodemanager.cli.manifests import manifest_files
 from nodemanager.cli.settings import host_options
 from nodemanager.fleet.simulation import gantt, scenario, svg
 from nodemanager.fleet.simulation.scenario import Scenario, Setting

@@ -21,7 +21,7 @@ from nodemanager import native
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.cli import manifest_files
+from nodemanager.cli.manifests import manifest_files
 from nodemanager.host.base import HostError
 from nodemanager.host.state.vault import Vault
 from nodemanager.kube.errors import UNREADABLE
@@ -133,6 +133,8 @@ def of_host(root: str) -> CheckedManifests:
 
 
 def _check(paths: Sequence[Path]) -> DeclaredInputs:
-    from nodemanager.cli import manifest_folder  # a hundred modules, for which there is mostly no need
+    from nodemanager.cli.manifests import (
+        manifest_folder,  # a hundred modules, for which there is mostly no need
+    )
 
     return manifest_folder.load(paths)

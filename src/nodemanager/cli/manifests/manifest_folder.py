@@ -17,7 +17,7 @@ from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.edge.edgecluster import EDGE_CLUSTERS, EdgeCluster
 from nodemanager.api.edge.edgeprofile import EDGE_PROFILES, EdgeProfile
-from nodemanager.cli import manifest_files
+from nodemanager.cli.manifests import manifest_files
 from nodemanager.host.inventory.identity import HOSTNAME
 from nodemanager.kube import manifests
 from nodemanager.kube.manifests import ManifestError
