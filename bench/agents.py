@@ -28,6 +28,8 @@ MODULE = (sys.executable, "-m", "nodemanager")
 _APPLIED = re.compile(r'^nodemanager_configset_apply_total\{.*result="success"\} ([1-9])', re.MULTILINE)
 _FILES = re.compile(r"^nodemanager_file_changes_total\{.*\} (\d+)", re.MULTILINE)
 
+_MOMENT = 1.0
+"""Seconds after which an agent is asked that does not say so, or said so too early."""
 _REST_SECONDS = 60.0
 """How long a process that renders may take to end; it does after 15 s without work."""
 
@@ -114,22 +116,25 @@ def running(
 ) -> Iterator[Running]:  # fmt: skip
     """Run an agent until all its ConfigSets hold and it says that it is ready."""
     metrics, probes = _free_port(), _free_port()
+    notices = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    notices.bind(f"\0nodemanager-bench-{metrics}")
+    env = {**(environment or processes.environment()), "NOTIFY_SOCKET": f"@nodemanager-bench-{metrics}"}
     argv = [*command, "agent", "--kubeconfig", str(kubeconfig), "--root", str(root)]
     argv += ["--hostname", hostname, "--log-level", "warn", "--metrics-bind-address", f"127.0.0.1:{metrics}"]
     argv += ["--health-probe-bind-address", f"127.0.0.1:{probes}"]
     began = time.monotonic()
-    with subprocess.Popen(argv, cwd=processes.ROOT, env=environment or processes.environment()) as process:
+    with notices, subprocess.Popen(argv, cwd=processes.ROOT, env=env) as process:
         try:
             while True:
+                _hear(notices)
+                if process.poll() is not None or time.monotonic() - began > START_TIMEOUT:
+                    raise processes.ChildFailed("cannot measure the agent: it does not converge, see above")
+                seconds, cpu = time.monotonic() - began, sum(map(_cpu, _family(process.pid)))
                 said = _get(metrics, "/metrics")
                 if len(_APPLIED.findall(said)) >= sets and " 200 " in _get(probes, "/readyz"):
                     break
-                if process.poll() is not None or time.monotonic() - began > START_TIMEOUT:
-                    raise processes.ChildFailed("cannot measure the agent: it does not converge, see above")
-                time.sleep(0.005)
-            seconds = time.monotonic() - began
             changes = sum(map(int, _FILES.findall(said)))
-            yield Running(process.pid, seconds, sum(map(_cpu, _family(process.pid))), changes)
+            yield Running(process.pid, seconds, cpu, changes)
         finally:
             process.terminate()
             process.wait(timeout=apis.STOP_TIMEOUT)
@@ -173,7 +178,22 @@ def _family(pid: int) -> list[int]:
 
 
 def _cpu(pid: int) -> float:
-    return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
+    """Return the seconds of CPU time of all threads that a process has; it keeps those that look at files."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(one.read_text(encoding="ascii").split()[0]) for one in threads) / 1e9
+
+
+def _hear(notices: socket.socket) -> None:
+    """Wait until an agent says that it is ready, as it does to systemd after its first pass, or for a moment.
+
+    To ask it all the time how far it is would be much of what it does then.
+    """
+    deadline = time.monotonic() + _MOMENT
+    while (left := deadline - time.monotonic()) > 0:
+        notices.settimeout(left)
+        with contextlib.suppress(TimeoutError):
+            if b"READY=1" in notices.recv(65536).split(b"\n"):
+                return
 
 
 def _free_port() -> int:

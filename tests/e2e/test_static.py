@@ -48,7 +48,7 @@ def test_a_traceback_names_files_and_lines(program: Path, tmp_path: Path) -> Non
     said = run(program, "--debug", "apply", "-f", str(tmp_path / "none")).stderr
     assert "Traceback (most recent call last):" in said
     assert re.search(
-        r'^  File "nodemanager/cli/manifest_folder.py", line [0-9]+, in files$', said, re.MULTILINE
+        r'^  File "nodemanager/cli/manifests/manifest_files.py", line [0-9]+, in files$', said, re.MULTILINE
     )
 
 

@@ -67,6 +67,9 @@ class Hints:
     async def touched(self) -> Touched:
         return await self._queue.get()
 
+    def forget(self) -> None:
+        self._queue = asyncio.Queue()
+
     def tell(self, *resources: ResourceId, since: float | None = None, **more: bool) -> None:
         """Touch these."""
         now = asyncio.get_running_loop().time() if since is None else since

@@ -25,6 +25,8 @@ LATE = frozenset((
     "traceback",
 ))  # fmt: skip
 """Modules that others import and hardly ever use: run when somebody asks for something in them."""
+BUILD = "nodemanager/BUILD"
+"""As packing.py calls it."""
 RENDER = "-render"
 """How nodemanager.rendering.process asks for it."""
 
@@ -171,6 +173,7 @@ def main() -> None:
         *(each for each in sys.meta_path if getattr(each, "__name__", "") != "PathFinder"),
     ]
     sys.frozen = True  # type: ignore[attr-defined]
+    sys.build = bytes(_packed.read(BUILD)).decode()  # type: ignore[attr-defined]
     # Modules make many objects that stay, and hardly a cycle: who runs for long sets a limit of their own.
     gc.set_threshold(START_THRESHOLD)
     if _packed.find("recording") is not None:  # the first of two builds, which nobody gets

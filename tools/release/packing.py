@@ -9,6 +9,7 @@ same bytes. PREPARED is what the first of two builds wrote (recording.py); witho
 
 import _imp
 import ast
+import hashlib
 import marshal
 import sys
 from collections.abc import Iterator, Sequence
@@ -55,6 +56,8 @@ DOCUMENTED = (
     "nodemanager.kube.core", "nodemanager.kube.objects", "nodemanager.kube.selectors",
 )  # fmt: skip
 """Modules whose docstrings are read: they are the help of commands, and descriptions in CRDs."""
+BUILD = "nodemanager/BUILD"
+"""Under which boot.py finds what tells this build from every other."""
 
 
 class Module(NamedTuple):
@@ -209,7 +212,16 @@ def entries(
             and not is_left_out(".".join(path.relative_to(site).parent.parts))
         ]
     found += [Entry(name, content) for name, content in prepared or ()]
-    return sorted(found, key=lambda entry: entry.name.encode())
+    found.sort(key=lambda entry: entry.name.encode())
+    return sorted([*found, stamp(found)], key=lambda entry: entry.name.encode())
+
+
+def stamp(packed: Sequence[Entry]) -> Entry:
+    """Return what tells a program with these modules from every other; those in C have versions."""
+    digest = hashlib.sha256(sys.version.encode())
+    for entry in packed:
+        digest.update(f"{entry.name}\0{len(entry.content)}\0".encode() + entry.content)
+    return Entry(BUILD, digest.hexdigest().encode())
 
 
 def write(packed: Sequence[Entry], target: Path) -> None:

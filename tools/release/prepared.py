@@ -1,8 +1,9 @@
 """What Python would compile anew at every start of the static program, compiled when it is built.
 
-Dataclasses and named tuples compile text that they write, and modules compile regular expressions. boot.py
-has them done by this module, which takes what recording.py found from the table of the program, and leaves
-to Python what is not there. Part of the program, as the module `prepared`.
+Dataclasses and named tuples compile text that they write, msgspec compiles the annotations of types that it
+decodes, and modules compile regular expressions. boot.py has them done by this module, which takes what
+recording.py found from the table of the program, and leaves to Python what is not there. Part of the program,
+as the module `prepared`.
 """
 
 import sys
@@ -68,6 +69,28 @@ def compiler(usual: "Callable[[Any, int], object]") -> "Callable[..., object]":
     return compile_expression
 
 
+class Hint(str):
+    """The name of an annotation in the table."""
+
+    __slots__ = ()
+
+
+def annotations(names: "dict[str, Any]") -> None:
+    """Have msgspec evaluate what is in the table at once, without the forward references of typing."""
+    refer, evaluate_type = names["_forward_ref"], names["_eval_type"]
+
+    def forward_ref(text: str) -> object:
+        name = name_of("hint", text)
+        return refer(text) if _packed.find(name) is None else Hint(name)
+
+    def eval_type(hint: object, globals_: "dict[str, Any]", locals_: "dict[str, Any]") -> object:
+        if type(hint) is not Hint:
+            return evaluate_type(hint, globals_, locals_)
+        return eval(loads(_packed.read(hint)), globals_, locals_)  # noqa: S302, S307 - part of the program
+
+    names["_forward_ref"], names["_eval_type"] = forward_ref, eval_type
+
+
 def hook(name: str, names: "dict[str, Any]") -> None:
     """Change a module that compiles; `names` are what its code finds before the built-in ones."""
     if name == "dataclasses":
@@ -76,6 +99,8 @@ def hook(name: str, names: "dict[str, Any]") -> None:
         names["eval"] = evaluate
     elif name == "re._compiler" and HAS_EXPRESSIONS:
         names["compile"] = compiler(names["compile"])
+    elif name == "msgspec._utils":
+        annotations(names)
 
 
-HOOKED = ("dataclasses", "collections", "re._compiler")
+HOOKED = ("dataclasses", "collections", "msgspec._utils", "re._compiler")

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 STARTED = (
     "nodemanager.cli.commands.agent", "nodemanager.cli.commands.apply", "nodemanager.cli.commands.status",
-    "nodemanager.cli.applying.converging", "nodemanager.cli.manifest_folder", "nodemanager.cli.by_hand",
+    "nodemanager.cli.applying.converging", "nodemanager.cli.manifests.checked_manifests",
+    "nodemanager.cli.manifests.manifest_folder", "nodemanager.cli.by_hand",
     "nodemanager.rendering.child", "nodemanager.rendering.renderer", "nodemanager.agent.declared.contents",
 )  # fmt: skip
 """What hosts start often. Of all the rest it would take more room than it saves time."""
@@ -36,6 +37,8 @@ class Recorder:
             names["eval"] = self._evaluate
         elif name == "re._compiler":
             self._expressions(names)
+        elif name == "msgspec._utils":
+            self._annotations(names)
 
     def _execute(self, text: str, globals_: "dict[str, Any]", locals_: "dict[str, Any]") -> None:
         exec(self._compiled("exec", text), globals_, locals_)  # noqa: S102 - what dataclasses would have done
@@ -48,6 +51,32 @@ class Recorder:
         # How often objects are shared differs the first time.
         self.found[prepared.name_of(kind, text)] = marshal.dumps(marshal.loads(marshal.dumps(code)))  # noqa: S302
         return code
+
+    def _annotations(self, names: "dict[str, Any]") -> None:
+        refer, evaluate_type = names["_forward_ref"], names["_eval_type"]
+        texts: dict[int, str] = {}
+        different: set[str] = set()
+
+        def forward_ref(text: str) -> object:
+            made = refer(text)
+            texts[id(made)] = text
+            return made
+
+        def eval_type(hint: object, globals_: "dict[str, Any]", locals_: "dict[str, Any]") -> object:
+            text = texts.pop(id(hint), None)
+            found: object = evaluate_type(hint, globals_, locals_)
+            if text is not None:
+                code = compile(text, "<string>", "eval", dont_inherit=True)
+                name = prepared.name_of("hint", text)
+                # One that refers to something by a string in it is more than an expression.
+                if repr(eval(code, globals_, locals_)) != repr(found):  # noqa: S307 - what typing did
+                    different.add(name)
+                self.found[name] = marshal.dumps(marshal.loads(marshal.dumps(code)))  # noqa: S302
+                for one in different:
+                    self.found.pop(one, None)
+            return found
+
+        names["_forward_ref"], names["_eval_type"] = forward_ref, eval_type
 
     def _expressions(self, names: "dict[str, Any]") -> None:
         usual, real = names["compile"], names["_sre"]
@@ -84,6 +113,14 @@ class Recorder:
         names["_sre"], names["compile"] = Noting(), compile_expression
 
 
+def annotate(base: "type[Any]") -> None:
+    """Have the annotations of types evaluated as if something were decoded to them."""
+    utils = sys.modules["msgspec._utils"]
+    for one in base.__subclasses__():
+        utils.get_class_annotations(one)
+        annotate(one)
+
+
 def main(recorder: Recorder) -> None:
     """Import what is started, and write what that compiled."""
     from nodemanager.rendering import child
@@ -92,4 +129,5 @@ def main(recorder: Recorder) -> None:
         hasattr(
             importlib.import_module(name), "ran"
         )  # one that runs late runs when it is asked for something
+    annotate(sys.modules["nodemanager.kube.objects"].Struct)
     marshal.dump(sorted(recorder.found.items()), sys.stdout.buffer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -39,7 +39,7 @@ from nodemanager.agent.link.api_reachability import ApiReachability
 from nodemanager.agent.link.token_renewal import TokenRenewal, TokenReporter
 from nodemanager.agent.options import AgentOptions, OwnCredential, secret_vault
 from nodemanager.agent.parts import Agent
-from nodemanager.agent.passes.host_pass import HostPass, PassReports
+from nodemanager.agent.passes.host_pass import HostPass, PassReports, watch_nothing
 from nodemanager.agent.passes.host_state import HostState, nobody
 from nodemanager.agent.passes.housekeeping import Housekeeper
 from nodemanager.agent.passes.notifies import Notifier
@@ -75,6 +75,7 @@ from nodemanager.host.watches import host_watch
 from nodemanager.host.watches.host_watch import HostWatch
 from nodemanager.kube import errors
 from nodemanager.kube.objects import ObjectKey
+from nodemanager.plan.desired import Desired
 from nodemanager.rendering.renderer import Renderer
 from nodemanager.runtime import controller
 from nodemanager.runtime.controller import Controller
@@ -302,20 +303,22 @@ def _host_pass(
 ) -> HostPass:
     converger, host_state, trail = base.managed_host.converger, writer.host.host_state, base.trail
     reporter = Reporter(base.link.key.name, base.registry, base.link.events, time.time)
-    follow = _watch_nothing
+    follow: Callable[[], Awaitable[None]] = watch_nothing
+    ahead: Callable[[Desired], Awaitable[None]] = watch_nothing
     if watch is not None:
         told = RepairReports(reporter, writer, partial(trail.changed, ()))
         repairs = RepairLoop(watch, converger, host_state, told)
         watch_retry = WatchRetry(repairs.follow, host_state, writer.request)
         base.manager.add(watch, repairs, watch_retry)
-        follow = watch_retry.follow
+        follow, ahead = watch_retry.follow, repairs.follow_ahead
     housekeeper = Housekeeper(base.managed_host.bucket, time.monotonic, base.holds.may_act)
     schedule = PassSchedule(housekeeper, base.options.period)
     proof = upgrade_proof.of_host(base.managed_host)
     reports = PassReports(writer, reporter, Notifier(base.link.client), proof.passed, trail.changed)
     grace = base.options.prune_grace
     pruner = Pruner(converger, base.managed_host.ledger, base.requests.pass_soon, grace)
-    return HostPass(declared, converger, host_state, schedule, base.requests, reports, follow, pruner)
+    parts = declared, converger, host_state, schedule, base.requests, reports
+    return HostPass(*parts, follow, pruner, ahead)
 
 
 def _add_loop(base: _Base, host_pass: HostPass) -> LastPass:
@@ -372,10 +375,6 @@ def _watch(base: _Base) -> HostWatch | None:
         return None
     tools = base.managed_host.converger.tools
     return host_watch.watch(base.managed_host.tree, tools.packages, tools.services)
-
-
-async def _watch_nothing() -> None:
-    """Leave it to the period to notice changes."""
 
 
 def _now() -> datetime:

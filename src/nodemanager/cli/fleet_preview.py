@@ -33,7 +33,8 @@ from nodemanager.api.common.configsetpreview import (
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_PREVIEW
 from nodemanager.api.maintenance.nodetask import NODE_TASKS, NodeTask
-from nodemanager.cli import kinds, manifest_folder
+from nodemanager.cli import kinds
+from nodemanager.cli.manifests import manifest_folder
 from nodemanager.cli.watch_printer import may_pass
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client

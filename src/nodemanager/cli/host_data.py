@@ -14,7 +14,8 @@ from nodemanager.agent.declared.staged_sets import StagedSets
 from nodemanager.api.common.configset import CONFIG_SETS, is_leaving
 from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.cli import kinds, manifest_folder
+from nodemanager.cli import kinds
+from nodemanager.cli.manifests import manifest_folder
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
 from nodemanager.kube import errors

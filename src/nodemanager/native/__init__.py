@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Final
 BUILT_IN: Final = "_nodemanager" in sys.builtin_module_names
 HAS_NSS: Final = not BUILT_IN or sys.platform != "linux"
 """Whether users are those that nsswitch.conf(5) says; the C library of a static program reads files only."""
+BUILD: Final[str] = getattr(sys, "build", "")
+"""What tells this static program from every other; empty where modules are files, which may change."""
 
 if TYPE_CHECKING or not BUILT_IN:
     from nodemanager.native import by_ctypes as libc
 else:
     import _nodemanager as libc
 
-__all__ = ["BUILT_IN", "HAS_NSS", "libc"]
+__all__ = ["BUILD", "BUILT_IN", "HAS_NSS", "libc"]

@@ -78,8 +78,10 @@ def _merged(kind: AnyKind, config_sets: Sequence[ConfigSet], conflicts: _Conflic
             conflicts.add(resource, [claim for claim in said if claim.priority == top])
             continue
         declaration = declaring.unite(item.declaration, [claim.said for claim in said])
-        paths = declaring.subscriptions(declaration) if declaring.subscriptions else ()
-        decided.append(replace(item, declaration=declaration, subscribes=tuple(paths)))
+        paths = tuple(declaring.subscriptions(declaration)) if declaring.subscriptions else ()
+        if paths or declaration is not item.declaration:  # not so of most of a thousand files
+            item = replace(item, declaration=declaration, subscribes=paths)
+        decided.append(item)
     return tuple(decided)
 
 

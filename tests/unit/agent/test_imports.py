@@ -26,13 +26,42 @@ NOT_AT_REST = {
 """Modules, with those below them, and why not."""
 
 
-def test_an_agent_at_rest_has_no_module_that_it_does_without() -> None:
-    code = "import sys, nodemanager.cli.main, nodemanager.cli.commands.agent\nprint(*sys.modules)"
+NOT_IN_VAIN = {
+    "nodemanager.api.kinds": "manifests that were checked before are of two kinds",
+    "nodemanager.api.manifest_checks": "only manifests that are new are checked",
+    "nodemanager.cli.by_hand": "only what was changed is recorded",
+    "nodemanager.kube.cel": "only manifests that are new are checked",
+    "nodemanager.kube.schemas": "only manifests that are new are checked",
+    "nodemanager.plan.templates.gotemplate": "another process renders",
+    "yaml": "only manifests that are new are read",
+}
+"""The same for an `apply` that finds everything as it is declared."""
+
+
+def modules(*names: str) -> list[str]:
+    """Return all that a process has that imports these."""
+    code = f"import sys, {', '.join(names)}\nprint(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=cli.environment()
     )
-    imported = done.stdout.split()
-    found = [f"{one} ({why})" for one, why in NOT_AT_REST.items()
-             if any(each == one or each.startswith(f"{one}.") for each in imported)]  # fmt: skip
+    return done.stdout.split()
+
+
+def unwanted(imported: list[str], why: dict[str, str]) -> list[str]:
+    """Return which of them it should do without, and why."""
+    return [f"{one} ({reason})" for one, reason in why.items()
+            if any(each == one or each.startswith(f"{one}.") for each in imported)]  # fmt: skip
+
+
+def test_an_agent_at_rest_has_no_module_that_it_does_without() -> None:
+    imported = modules("nodemanager.cli.main", "nodemanager.cli.commands.agent")
+    found = unwanted(imported, NOT_AT_REST)
     assert not found, "the agent imports what it does without; import it where it is used"
     assert len(imported) > 300, "that was no agent"
+
+
+def test_an_apply_that_changes_nothing_has_no_module_that_it_does_without() -> None:
+    applying = "nodemanager.cli.applying.converging", "nodemanager.cli.manifests.checked_manifests"
+    imported = modules("nodemanager.cli.main", "nodemanager.cli.commands.apply", *applying)
+    found = unwanted(imported, NOT_IN_VAIN)
+    assert not found, "apply imports what it mostly does without; import it where it is used"

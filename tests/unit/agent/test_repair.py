@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from nodemanager.agent.passes.converge import Converger
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.host.base import ServiceKey
+from nodemanager.host.results import Result
 from nodemanager.plan.resources import file_id
 from support.memory_host import DOWN
 from support.realtime import Kept
@@ -234,3 +236,39 @@ async def test_a_record_names_who_it_was(tmp_path: Path) -> None:
         await kept.until(lambda: kept.drifts.records)
         assert kept.drifts.records[0].by.startswith(f"sh[{process.pid}], uid 0")
         await process.communicate(b"\n")
+
+
+async def test_what_is_watched_before_a_pass_is_not_looked_at_again_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+    repair = Converger.repair
+
+    async def counted(self: Converger, *given: Any) -> list[Result]:
+        nonlocal looks
+        looks += 1
+        return await repair(self, *given)
+
+    monkeypatch.setattr(Converger, "repair", counted)
+    async with Kept(tmp_path) as kept:
+        await kept.converge(tree(tmp_path))
+        await kept.until(lambda: True)
+    async with Kept(tmp_path) as kept:
+        before = looks
+        await kept.loop.follow_ahead(kept.desired_state(tree(tmp_path)).desired)
+        assert await kept.converge(tree(tmp_path)) == []
+        await asyncio.sleep(0.05)
+        assert looks == before
+        (tmp_path / "motd").write_text("bye\n")
+        await kept.until(lambda: is_whole(tmp_path))
+        assert looks > before
+
+
+async def test_what_changes_between_the_watch_and_the_look_is_put_back(tmp_path: Path) -> None:
+    async with Kept(tmp_path) as kept:
+        await kept.converge(tree(tmp_path))
+    async with Kept(tmp_path) as kept:
+        await kept.loop.follow_ahead(kept.desired_state(tree(tmp_path)).desired)
+        (tmp_path / "motd").write_text("bye\n")
+        await kept.converge(tree(tmp_path))
+        assert is_whole(tmp_path)

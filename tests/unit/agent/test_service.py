@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from nodemanager.agent.passes.progress import GRACE, QUIET_SECONDS
 from nodemanager.agent.report import status
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.host.results import Result
+from nodemanager.plan.desired import Desired
+from nodemanager.plan.resources import file_id
 from nodemanager.runtime.probes import ProbeServer
 from support.lone_agent import lone_agent
 from support.scripted_server import until
@@ -69,6 +72,32 @@ async def test_that_a_status_has_no_room_for_all_backups_is_said_once(
         said.append(caplog.text.count("the status has no room for"))
     assert said == [0, 1, 1]
     assert "nodemanager backups has them all" in caplog.text
+
+
+@pytest.mark.parametrize(("held", "first"), [(True, ["ahead", "look", "after"]), (False, ["look", "after"])])
+async def test_a_host_that_held_is_watched_before_it_is_looked_at(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, held: bool, first: list[str]
+) -> None:
+    done: list[str] = []
+
+    async def run(_self: Converger, *_: object) -> list[Result]:
+        done.append("look")
+        return []
+
+    async def ahead(_desired: Desired) -> None:
+        done.append("ahead")
+
+    async def after() -> None:
+        done.append("after")
+
+    monkeypatch.setattr(Converger, "run", run)
+    if held:
+        agent.host_pass.host_state.watch._held[file_id("/etc/motd")] = "as it was declared"
+    host_pass = replace(agent.host_pass, follow_ahead=ahead, follow=after)
+    await host_pass.run()
+    assert done == first
+    await host_pass.run()
+    assert done == [*first, "look", "after"]
 
 
 @pytest.mark.parametrize("which", ["metrics", "probes", "both"])

@@ -23,7 +23,7 @@ from nodemanager.api.common.managednode import (
     SSHHostKey,
     WireGuardStatus,
 )
-from nodemanager.cli import manifest_folder
+from nodemanager.cli.manifests import manifest_folder
 from nodemanager.kube import manifests
 from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan import merge

@@ -8,6 +8,7 @@ It needs no API: what is wanted is what the last pass wanted. Status and Events 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -76,6 +77,10 @@ class HostWatch(Protocol):
         """Wait until something is touched, and return all that was since the last time."""
         ...
 
+    def forget(self) -> None:
+        """Forget which resources were touched until now: all of them are about to be looked at."""
+        ...
+
 
 class RepairListener(Protocol):
     """Who is told of repairs; nothing here waits."""
@@ -135,6 +140,16 @@ class RepairLoop:
             for one in tasks:
                 one.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def follow_ahead(self, desired: Desired) -> None:
+        """Watch what the first pass is about, before it looks: then nothing has to be looked at twice.
+
+        What cannot be watched is tried again, and told of, after the pass.
+        """
+        with contextlib.suppress(OSError):
+            await self._watch.follow(desired)
+        self._watch.forget()
+        self._touched.clear()
 
     async def follow(self) -> bool:
         """Watch what the last pass was about, and log what cannot be watched; False = try again later."""

@@ -34,6 +34,10 @@ def _nobody(_sets: Sequence[ConfigSet], _results: Sequence[Result]) -> None:
     """Record nothing."""
 
 
+async def watch_nothing(_desired: Desired | None = None) -> None:
+    """Leave it to the period to notice changes."""
+
+
 @dataclass(frozen=True, slots=True)
 class PassReports:
     """Who is told of passes."""
@@ -84,6 +88,8 @@ class HostPass:
     follow: Callable[[], Awaitable[None]]
     """Has what the pass was about watched on the host."""
     pruner: Pruner
+    follow_ahead: Callable[[Desired], Awaitable[None]] = watch_nothing
+    """Has what a pass will be about watched before it looks."""
 
     async def run(self) -> controller.ReconcileResult:
         """Do one pass, and return when the next one is due."""
@@ -103,6 +109,9 @@ class HostPass:
         waiting = self.requests.waiting()
         declared = await self.declared.current(node)
         desired_state = declared.desired_state
+        if self.host_state.desired_state is None and self.host_state.watch.known:
+            # A host that held when we ended. One that is new would only hear of all that we write.
+            await self.follow_ahead(desired_state.desired)
         async with self.converger.host_lock:  # what a repair under way finds is about what was wanted before
             collection = await self.schedule.housekeeper.collect_if_due()
             observe_only = self.host_state.begin(desired_state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import click
 from nodemanager.cli.settings import host_options
 from nodemanager.cli.views import forms, output
 from nodemanager.host.process import runner
+from nodemanager.host.results import Outcome
 from nodemanager.rendering.renderer import Renderer
 
 NO_API = "there is no API to share it through; restart the service yourself, or run the agent"
@@ -41,16 +43,21 @@ def command(paths: tuple[Path, ...], form: str, root: str, hostname: str) -> Non
         renderer.begin()
     # Only now, as the other process has its own imports to do meanwhile.
     from nodemanager.agent.assembly import HostSetup, NoLocks, assemble
-    from nodemanager.cli import by_hand, manifest_folder
     from nodemanager.cli.applying import converging
+    from nodemanager.cli.manifests import checked_manifests
 
-    inputs = manifest_folder.load(paths)
-    managed_host = assemble(HostSetup(root=root, hostname=hostname), NoLocks(NO_API))
-    try:
+    with contextlib.ExitStack() as stack:
+        checked = stack.enter_context(contextlib.closing(checked_manifests.of_host(root)))
+        inputs = checked.load(paths)
+        managed_host = assemble(HostSetup(root=root, hostname=hostname), NoLocks(NO_API))
+        stack.callback(managed_host.close)
         results = asyncio.run(converging.converge(inputs, managed_host, renderer))
-        by_hand.applied(root, managed_host.identity.hostname, results)
-    finally:
-        managed_host.close()
+        if results:  # else nothing of ours need be here
+            checked.keep()
+        if any(one.outcome is not Outcome.UNCHANGED for one in results):
+            from nodemanager.cli import by_hand
+
+            by_hand.applied(root, managed_host.identity.hostname, results)
     if form == "text":
         for line in converging.report(results, output.Style.of(sys.stdout, os.environ)):
             click.echo(line)

@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.cli import manifest_folder
 from nodemanager.cli.linting import hosts, sites
 from nodemanager.cli.linting.sources import Located, ManifestSources
+from nodemanager.cli.manifests import manifest_folder
 from nodemanager.cli.settings import host_options
 from nodemanager.cli.views import forms, lint_view, output
 from nodemanager.host.process import runner

@@ -22,10 +22,11 @@ from nodemanager.api.common import node_conditions
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.configsetpreview import MAX_HOSTS
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.cli import agent_credential, fleet_preview, kinds, manifest_folder
+from nodemanager.cli import agent_credential, fleet_preview, kinds
 from nodemanager.cli.applying import converging
 from nodemanager.cli.commands import apply
 from nodemanager.cli.fleet_preview import Question
+from nodemanager.cli.manifests import manifest_folder
 from nodemanager.cli.settings import connect, host_options
 from nodemanager.cli.settings.durations import Duration
 from nodemanager.cli.views import fleet_preview_view, forms, output, plan_view

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from nodemanager.cli import manifest_folder
 from nodemanager.cli.linting import places
 from nodemanager.cli.linting.places import Places
-from nodemanager.cli.manifest_folder import DeclaredObjects, DuplicateObject
+from nodemanager.cli.manifests import manifest_files
+from nodemanager.cli.manifests.manifest_folder import DeclaredObjects, DuplicateObject
 from nodemanager.kube import manifests
 from nodemanager.kube.manifests import ManifestError
 from nodemanager.kube.objects import Untyped
@@ -60,13 +60,13 @@ class ManifestSources:
 
     def read(self, paths: Iterable[Path]) -> None:
         """Read files and folders; raise what says that there are none."""
-        for path in manifest_folder.files(paths):
+        for path in manifest_files.files(paths):
             self.files += 1
             self._read(path)
 
     def _read(self, path: Path) -> None:
         try:
-            text = manifest_folder.text(path)
+            text = manifest_files.text(path)
             read = manifests.documents(text, str(path))
         except ManifestError as error:
             self.located.append(Located(_unreadable("yaml", str(error)), path, error.line))

@@ -73,6 +73,10 @@ class HostWatch:
         """Wait until something is touched, and return all that was since the last time."""
         return await self._inbox.take()
 
+    def forget(self) -> None:
+        """Forget which resources were touched until now: all of them are about to be looked at."""
+        self._inbox.forget()
+
     def who(self, resource: ResourceId) -> str:
         """Return who changed something last; empty where the host does not tell."""
         return self._kinds[resource.kind].who(resource)

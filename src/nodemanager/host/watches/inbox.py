@@ -85,6 +85,10 @@ class Inbox:
         self._inventory = self._everything = False
         return found
 
+    def forget(self) -> None:
+        """Forget the resources; what only the status tells of is still to be told."""
+        self._resources.clear()
+
     def close(self) -> None:
         """Forget what waits."""
         if self._timer is not None:

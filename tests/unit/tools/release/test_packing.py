@@ -49,13 +49,20 @@ def test_what_can_be_reached_is_packed_and_nothing_else(tree: Path) -> None:
         "nodemanager", "nodemanager.cli", "nodemanager.cli.main", "nodemanager.late",
         "nodemanager.unused", "nodemanager/data/words.txt",
         "other", "other.deep", "other.deep.thing", "base",
-        "encodings", "encodings.aliases", "encodings.utf_8", "exec:1:00",
+        "encodings", "encodings.aliases", "encodings.utf_8", "exec:1:00", packing.BUILD,
     }  # fmt: skip
 
 
 def test_only_the_first_of_two_builds_has_what_finds_out_what_is_compiled(tree: Path) -> None:
     first = packing.entries(tree / "site", tree / "lib", Path(packing.__file__).parent)
     assert {one.name for one in first} - set(packed(tree)) == {packing.RECORDING}
+
+
+def test_two_builds_are_told_apart_by_what_is_in_them(tree: Path) -> None:
+    first, again = packed(tree)[packing.BUILD], packed(tree)[packing.BUILD]
+    (tree / "site/nodemanager/late.py").write_text("NEWER = 1\n")
+    assert first == again
+    assert packed(tree)[packing.BUILD] != first
 
 
 def test_a_dataclass_keeps_a_docstring_or_would_write_one_at_every_start(tree: Path) -> None:

@@ -87,6 +87,34 @@ def test_an_expression_is_the_same_one_without_a_compiler(table: Table, pattern:
     assert asked == [(pattern, 8)]
 
 
+class Typed:
+    """As types of ours are declared; one refers to something by a string in it."""
+
+    plain: int
+    listed: list[str] | None
+    quoted: list["Typed"]  # noqa: UP037
+
+
+def test_annotations_are_evaluated_without_a_compiler(table: Table) -> None:
+    spec = importlib.util.find_spec("msgspec._utils")
+    assert spec is not None
+    assert spec.loader is not None
+    utils: Any = importlib.util.module_from_spec(spec)  # one of our own: the real one stays as it is
+    spec.loader.exec_module(utils)
+    usual = {name: vars(utils)[name] for name in ("_forward_ref", "_eval_type")}
+    expected = utils.get_class_annotations(Typed)
+    recorder, prepared = recorded(table), sys.modules["prepared"]
+    recorder.hook("msgspec._utils", vars(utils))
+    assert utils.get_class_annotations(Typed) == expected, "who records changes nothing"
+    table.entries.update(recorder.found)
+    hints = {prepared.name_of("hint", text) for text in ("int", "list[str] | None")}
+    assert set(table.entries) == hints, "what is more than an expression is left to typing"
+    vars(utils).update(usual)
+    prepared.hook("msgspec._utils", vars(utils))
+    assert utils.get_class_annotations(Typed) == expected
+    assert expected == {"plain": int, "listed": list[str] | None, "quoted": list[Typed]}
+
+
 def test_another_pattern_under_the_same_digest_is_compiled(table: Table) -> None:
     prepared = sys.modules["prepared"]
     table.entries[prepared.name_of_expression("a", 0)] = marshal.dumps(("b", 0, [1], 0, {}, (None,)))

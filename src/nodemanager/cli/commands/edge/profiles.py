@@ -9,7 +9,7 @@ import click
 from nodemanager.api import manifest_checks
 from nodemanager.api.edge import shipped_profiles
 from nodemanager.api.edge.edgeprofile import EDGE_PROFILES, EdgeProfile
-from nodemanager.cli import manifest_folder
+from nodemanager.cli.manifests import manifest_files
 from nodemanager.cli.views import output
 from nodemanager.kube import manifests
 from nodemanager.kube.manifests import ManifestError
@@ -49,7 +49,7 @@ def read(path: Path) -> tuple[EdgeProfile, Untyped]:
     """Return the only EdgeProfile of a file, checked as the API would, typed and as it is written."""
     found = [
         obj
-        for obj in manifests.load_all(manifest_folder.text(path), str(path))
+        for obj in manifests.load_all(manifest_files.text(path), str(path))
         if (obj["apiVersion"], obj["kind"]) == (EDGE_PROFILES.api_version, EDGE_PROFILES.kind)
     ]
     if len(found) != 1:

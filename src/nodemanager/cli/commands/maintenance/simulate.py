@@ -14,7 +14,7 @@ from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
 from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEMPLATES
 from nodemanager.api.maintenance.nodeseries import NODE_SERIES
-from nodemanager.cli import manifest_folder
+from nodemanager.cli.manifests import manifest_files
 from nodemanager.cli.settings import host_options
 from nodemanager.fleet.simulation import gantt, scenario, svg
 from nodemanager.fleet.simulation.scenario import Scenario, Setting
@@ -108,8 +108,8 @@ def _read(paths: tuple[Path, ...]) -> Scenario:
     kinds: tuple[Resource[Any], ...] = (
         NODE_MAINTENANCES, MAINTENANCE_WINDOWS, NODE_SERIES, NODE_OPERATION_TEMPLATES, MANAGED_NODES,
     )  # fmt: skip
-    for path in manifest_folder.files(paths):
-        for obj in manifests.load_all(manifest_folder.text(path), str(path)):
+    for path in manifest_files.files(paths):
+        for obj in manifests.load_all(manifest_files.text(path), str(path)):
             for resource in kinds:
                 if (obj["apiVersion"], obj["kind"]) == (resource.api_version, resource.kind):
                     typed = manifest_checks.typed(obj, resource, str(path))

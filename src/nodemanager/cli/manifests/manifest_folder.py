@@ -17,12 +17,11 @@ from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.edge.edgecluster import EDGE_CLUSTERS, EdgeCluster
 from nodemanager.api.edge.edgeprofile import EDGE_PROFILES, EdgeProfile
+from nodemanager.cli.manifests import manifest_files
 from nodemanager.host.inventory.identity import HOSTNAME
 from nodemanager.kube import manifests
 from nodemanager.kube.manifests import ManifestError
 from nodemanager.kube.objects import Untyped
-
-SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class DuplicateObject(ManifestError):
@@ -74,8 +73,8 @@ class DeclaredObjects:
 def load(paths: Iterable[Path]) -> DeclaredInputs:
     """Return what manifests declare: ConfigSets, ManagedNodes, and Secrets and ConfigMaps for templates."""
     found = DeclaredObjects()
-    for path in files(paths):
-        for obj in manifests.load_all(text(path), str(path)):
+    for path in manifest_files.files(paths):
+        for obj in manifests.load_all(manifest_files.text(path), str(path)):
             found.add(obj, path)
     return found.inputs()
 
@@ -84,31 +83,6 @@ def labelled(node: ManagedNode) -> ManagedNode:
     """Return a host with the one label of its agent that can be told without it."""
     labels = {HOSTNAME: node.metadata.name, **node.metadata.labels}
     return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=labels))
-
-
-def files(paths: Iterable[Path]) -> list[Path]:
-    """Return the files that hold manifests."""
-    found: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            found += sorted(one for one in path.iterdir() if one.suffix in SUFFIXES and one.is_file())
-        elif path.exists():
-            found.append(path)
-        else:  # exit code 1, not the 2 of wrong usage: for a plan, that one means "something would change"
-            raise ManifestError(f"cannot find manifests: there is no {path}")
-    if not found:
-        names = ", ".join(map(str, paths))
-        where = f"no {' or '.join(SUFFIXES)} files in {names}"
-        raise ManifestError(f"cannot find manifests: {where}; folders below are read only if they are named")
-    return found
-
-
-def text(path: Path) -> str:
-    """Return what is in a file."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ManifestError(f"cannot read {path}: it is not UTF-8 text") from error
 
 
 def _refuse_ours(obj: Untyped, path: Path) -> None:
