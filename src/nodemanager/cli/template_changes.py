@@ -91,7 +91,7 @@ class TemplateChanges:
         while True:
             try:
                 await self._client.create(_TEMPLATES, ours, self._namespace, options=self._options)
-            except errors.NotFound:
+            except (errors.NotFound, errors.ServiceUnavailable):
                 if loop.time() >= until:
                     raise
             else:
