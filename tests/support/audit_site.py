@@ -8,6 +8,7 @@ import functools
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from nodemanager.api.audit.auditcheckpoint import AUDIT_CHECKPOINTS, NAME, AuditCheckpoint
 from nodemanager.api.audit.auditsegment import AUDIT_SEGMENTS, AuditSegmentSpec
@@ -24,6 +25,7 @@ from nodemanager.fleet.audit.verifying import Report, Verifier
 from nodemanager.kube.objects import Resource
 from nodemanager.runtime import tasks
 from nodemanager.runtime.cache import Cache
+from nodemanager.store.sqlite import SqliteStore
 from support.scripted_server import until
 
 
@@ -115,3 +117,14 @@ async def writing(
         yield Site(client, namespace, caches, now, journal, edge)
     finally:
         await tasks.end(following)
+
+
+async def bend(path: Path) -> None:
+    """Change who began the log, past the API, as somebody does who can write the disk."""
+    store = await SqliteStore.open(path)
+    listed = store.list("/").records
+    (segment,) = [one for one in listed if one.key.endswith("/segment-000000000000")]
+    forged = segment.value.replace(b"nodemanager-operator", b"nodemanager-visitors")
+    assert forged != segment.value
+    await store.update(segment.key, forged, segment.revision)
+    await store.close()

@@ -31,7 +31,7 @@ from nodemanager.plan.facts import ServiceFact
 OLD, GOOD, CRASH, HANG = "old", "good", "crash", "hang"
 SECONDS = 6
 """What a program has to prove itself, where the guard is looked at: less than people can say."""
-VERSIONS = {OLD: "0.1.0", GOOD: "0.2.0", CRASH: "0.2.0", HANG: "0.2.0"}
+VERSIONS = {OLD: "0.1.0", GOOD: "0.2.0", CRASH: "0.2.0", HANG: "0.2.0", "candidate": "0.2.0rc1"}
 _PRELUDE = """\
 #!/bin/sh
 world=@WORLD@ root=@ROOT@

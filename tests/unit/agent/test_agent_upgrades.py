@@ -95,6 +95,16 @@ async def test_one_that_fails_says_so_and_there_is_nothing_to_take_back(world: P
     assert (await old.take_back(wanted, attempt)).succeeded
 
 
+async def test_an_old_program_that_somebody_deleted_is_not_said_to_be_back(world: ProgramWorld) -> None:
+    naps = world.tools / "sleep"
+    naps.write_text(naps.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\n/bin/rm -f {world.previous}\n", 1))
+    old, wanted = steps(world), action(world, CRASH)
+    result = await old.perform(wanted, await begun(old, wanted))
+    assert (result.succeeded, result.changed, world.kind()) == (False, True, CRASH)
+    assert "so 0.1.0 cannot come back: 0.2.0 is in place" in result.message
+    assert "is back" not in result.message
+
+
 async def test_a_good_one_is_taken_back_by_the_same_way(world: ProgramWorld) -> None:
     wanted = action(world)
     attempt = await begun(steps(world), wanted)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from nodemanager.api.common.configset import ConfigSet
+from nodemanager.host.files import private, writers
 from nodemanager.plan.resources import ResourceId
 from support.memory_host import Host
 from support.root_tree import config_set, failure, needs_root, outcomes
@@ -56,6 +57,18 @@ async def test_everything_in_order_and_then_nothing(host: Host, web: Web) -> Non
     assert await host.preview(web()) == []
     assert set(outcomes(await host.converge(web())).values()) == {"unchanged"}
     assert host.journal.pending() == {}
+
+
+async def test_where_somebody_writes_it_is_looked_again_whether_they_were_killed(
+    host: Host, web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing = host.folder / private.temporary_name()
+    writing.write_text("half")
+    await host.converge(web())
+    assert writing.exists()
+    monkeypatch.setattr(writers, "in_use", lambda _name, _changed: False)  # it was killed
+    await host.converge(web())
+    assert not writing.exists()
 
 
 async def test_a_hold_that_ends_in_a_pass_lets_nothing_begin_before_its_file(host: Host) -> None:

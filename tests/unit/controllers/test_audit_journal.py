@@ -24,7 +24,6 @@ from nodemanager.fleet.audit import host_budget
 from nodemanager.kube import conditions
 from nodemanager.kube.core import MUTATING_BINDINGS, MUTATING_POLICIES, SECRETS
 from nodemanager.runtime.controller import Retry
-from nodemanager.store.sqlite import SqliteStore
 from support import audit_site, examples, whole_server
 from support.accounts import operator_of
 from support.audit_site import Site
@@ -242,7 +241,7 @@ async def test_a_log_that_was_bent_in_the_database_is_found_and_stops_workflows(
         assert (found.status, found.reason, status.workflows) == expected
         assert not bent or "records 0 to 0" in found.message
         if not bent:
-            await bend(tmp_path / "data" / "state.db")
+            await audit_site.bend(tmp_path / "data" / "state.db")
 
 
 async def test_a_host_whose_chain_went_back_is_named_until_somebody_accepts_it(
@@ -332,14 +331,3 @@ async def test_whether_users_are_stamped_is_a_condition(site: Site, admin: Clien
         assert (found.status, found.reason) == ("False", reason)
         assert "nodemanager crds --install" in found.message
     assert (await site.checkpoint()).status.workflows == "Continue"
-
-
-async def bend(path: Path) -> None:
-    """Change who began the log, past the API, as somebody does who can write the disk."""
-    store = await SqliteStore.open(path)
-    listed = store.list("/").records
-    (segment,) = [one for one in listed if one.key.endswith("/segment-000000000000")]
-    forged = segment.value.replace(b"nodemanager-operator", b"nodemanager-visitors")
-    assert forged != segment.value
-    await store.update(segment.key, forged, segment.revision)
-    await store.close()

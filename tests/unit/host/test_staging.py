@@ -305,9 +305,9 @@ def test_what_a_killed_pass_left_is_swept_and_counted(tree: Tree, root: Path) ->
     (root / ".nodemanager-full").mkdir(mode=0o700)
     (root / ".nodemanager-full/precious").write_text("somebody's")
     (root / "nodemanager-x").write_text("not ours")
-    assert staging.sweep(tree, "/") == 3
+    assert staging.sweep(tree, "/") == (3, 0)
     assert sorted(one.name for one in root.iterdir()) == [".nodemanager-full", "hers", "nodemanager-x"]
-    assert staging.sweep(tree, "/nothing") == 0
+    assert staging.sweep(tree, "/nothing") == (0, 0)
 
 
 @pytest.mark.parametrize(("owner", "mode"), [(EVE, 0o700), (0, 0o755), (0, 0o1700)])
@@ -319,5 +319,5 @@ def test_what_only_looks_like_a_private_folder_is_not_emptied(
     (folder / ".nodemanager-2").write_text("hers")
     os.chown(folder, owner, owner)
     folder.chmod(mode)
-    assert staging.sweep(tree, "/") == 0
+    assert staging.sweep(tree, "/") == (0, 0)
     assert (folder / ".nodemanager-2").exists()

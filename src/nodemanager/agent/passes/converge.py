@@ -97,6 +97,8 @@ class Converger:
     _aborted: set[str] = field(default_factory=set)
     """ConfigSets that the last pass broke off: repairs do not go on with them either."""
     _swept: set[str] = field(default_factory=set)
+    _tidied: bool = False
+    """Whether a pass of this process has tidied up."""
 
     def __post_init__(self) -> None:
         self.parts = self.kinds.each("host part", self.parts)
@@ -376,7 +378,7 @@ class Converger:
         declared = [item.id for kind in self.kinds.owed for item in desired.items.get(kind.name, ())]
         try:
             tools.journal.keep_only([*declared, *desired.held, *self.background.ids])
-            if not self._swept:
+            if not self._tidied:
                 tools.runs.sweep(tools.journal.started())
         except OSError as error:
             log.warning("%s", error)
@@ -385,7 +387,7 @@ class Converger:
         folders.add(tools.journal.folder)
         if self.bucket is not None:
             folders.add(self.bucket.folder)
-        for folder in folders - self._swept:
-            staging.sweep(tree, folder)
-        self._swept = folders
+        # Where somebody writes just now, we look again: it may be killed, too.
+        busy = {folder for folder in folders - self._swept if staging.sweep(tree, folder).in_use}
+        self._swept, self._tidied = folders - busy, True
         tree.forget()

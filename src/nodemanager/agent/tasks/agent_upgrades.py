@@ -20,7 +20,7 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.init import executable
 from nodemanager.host.process.threads import in_thread
 from nodemanager.host.self_update import program_file
-from nodemanager.host.self_update.records import PROVEN, Outcome
+from nodemanager.host.self_update.records import PROVEN, STRANDED, Outcome
 from nodemanager.host.self_update.staging import WantedProgram
 from nodemanager.host.self_update.upgrading import DEADLINE, LEAST, PREVIOUS, RESERVE, UpgradeOrder, Upgrader
 from nodemanager.kube.go import durations
@@ -155,5 +155,6 @@ def identity(attempt: Attempt) -> str:
 def _told(attempt: Attempt, ended: Outcome, version: str) -> AttemptResult:
     good, inverse = ended.result == PROVEN, attempt.known.inverse
     before = msgspec.json.decode(inverse, type=Before).version if inverse else ""
-    said = "" if good else f"{ended.message}; {version} is back"
-    return AttemptResult(good, said, changed=good, evidence={BEFORE: before, AFTER: version})
+    stranded = ended.result == STRANDED
+    said = "" if good else ended.message if stranded else f"{ended.message}; {version} is back"
+    return AttemptResult(good, said, changed=good or stranded, evidence={BEFORE: before, AFTER: version})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from typing import Final
 
 import click
 
@@ -26,8 +25,6 @@ from nodemanager.host.state.vault import Vault
 from nodemanager.plan import resources
 from nodemanager.plan.desired import Content
 from nodemanager.plan.steps import WriteFile
-
-TRIES: Final = 3
 
 
 @click.command(
@@ -91,15 +88,6 @@ def _declaring(root: str, path: str) -> list[str]:
 
 
 async def _restore(tree: Tree, bucket: Bucket, backup: Backup, path: str) -> Result:
-    """Put it in place; again, where a pass of the agent took away what it found half-written just then."""
-    for _ in range(TRIES):
-        result = await _put(tree, bucket, backup, path)
-        if result.outcome is Outcome.CHANGED:
-            return result
-    raise HostError(result.message)
-
-
-async def _put(tree: Tree, bucket: Bucket, backup: Backup, path: str) -> Result:
     meta, data = backup.meta, bucket.read(backup)
     step = WriteFile(
         id=resources.file_id(path), sources=(), reason="restored", path=path,
@@ -109,4 +97,6 @@ async def _put(tree: Tree, bucket: Bucket, backup: Backup, path: str) -> Result:
     )  # fmt: skip
     tools = FileTools(tree, bucket, Journal(tree), environment.host_runner(tree.root))
     (result,) = await FileBatch(tools).apply([step])
+    if result.outcome is not Outcome.CHANGED:
+        raise HostError(result.message)
     return result

@@ -23,7 +23,7 @@ from nodemanager.host.init import executable
 from nodemanager.host.inventory import identity
 from nodemanager.host.process import environment
 from nodemanager.host.self_update import assembly, trust
-from nodemanager.host.self_update.records import PROVEN, Intent
+from nodemanager.host.self_update.records import PROVEN, STRANDED, Intent
 from nodemanager.host.self_update.staging import WantedProgram
 from nodemanager.host.self_update.upgrading import DEADLINE, LEAST, MOST, RESERVE, UpgradeOrder
 from nodemanager.host.services import choose
@@ -109,7 +109,8 @@ async def _upgrade(tree: Tree, source: str, options: dict[str, Any]) -> None:
         raise HostError("cannot tell how it ended: nothing was heard of it in time; look at the guard's log")
     record("end", intent, ended.result)
     if ended.result != PROVEN:
-        raise HostError(f"cannot upgrade to {intent.after}: {ended.message}; {intent.before} is back")
+        back = "" if ended.result == STRANDED else f"; {intent.before} is back"
+        raise HostError(f"cannot upgrade to {intent.after}: {ended.message}{back}")
     click.echo(f"upgraded: {intent.after} works; {intent.before} is kept as {intent.program}.previous")
 
 

@@ -22,6 +22,8 @@ from nodemanager.kube.conditions import FALSE, TRUE, Condition
 
 PATIENCE: Final = timedelta(minutes=5)
 """How long records may wait to be written before the log is behind."""
+WAITING: Final = "Waiting"
+BEHIND: Final = "Behind"
 MAX_MESSAGE: Final = 1000
 MAX_SAID: Final = 700
 REMEDY: Final = (
@@ -49,6 +51,24 @@ class Soundness:
     hosts: dict[str, Alarm] = field(default_factory=dict)
     """Hosts whose own chains are not what they told before. That stops nobody: it is about one host."""
 
+    doubt: Condition | None = None
+    """Why it was broken when this process began; None = it was not, or we have read it ourselves since."""
+
+    def take_over(self, said: AuditCheckpointStatus, now: datetime) -> None:
+        """Go on from what the operator before us said: that it has ended proves nothing about the log."""
+        intact, current = conditions.get(said.conditions, INTACT), conditions.get(said.conditions, CURRENT)
+        self.doubt = intact if intact is not None and intact.status == FALSE else None
+        if current is None or current.status != FALSE or current.reason not in (WAITING, BEHIND):
+            return
+        since = times.parse(current.last_transition_time) or now
+        # The condition may be younger than the trouble: who cannot write cannot say so, either.
+        self.failing_since = min(since, now - PATIENCE if current.reason == BEHIND else now)
+        self.failure = current.message
+
+    def judge(self, findings: list[Finding]) -> None:
+        """Take note of what is wrong with the records, now that all of them were read."""
+        self.findings, self.doubt = findings, None
+
     def failed(self, why: str, now: datetime) -> None:
         """Take note that records could not be written."""
         self.failure = why
@@ -61,11 +81,11 @@ class Soundness:
     @property
     def intact(self) -> bool:
         """Whether nothing was bent, as far as we know."""
-        return not self.findings and not self.lost_key
+        return not self.findings and not self.lost_key and self.doubt is None
 
     def behind(self, now: datetime) -> bool:
         """Tell whether records wait for too long."""
-        return self.failing_since is not None and now - self.failing_since > PATIENCE
+        return self.failing_since is not None and now - self.failing_since >= PATIENCE
 
     def stops(self, on_failure: str, now: datetime) -> bool:
         """Tell whether workflows may begin nothing new."""
@@ -95,6 +115,8 @@ def _intact(sound: Soundness) -> Condition:
         return Condition(type=INTACT, status=FALSE, reason="Bent", message=said[:MAX_SAID] + REMEDY)
     if sound.lost_key:
         return Condition(type=INTACT, status=FALSE, reason="KeyLost", message=sound.lost_key[:MAX_MESSAGE])
+    if sound.doubt is not None:
+        return sound.doubt
     return Condition(
         type=INTACT, status=TRUE, reason="Verified", message="all records are as they were signed"
     )
@@ -102,7 +124,7 @@ def _intact(sound: Soundness) -> Condition:
 
 def _current(sound: Soundness, now: datetime) -> Condition:
     if sound.failing_since is not None:
-        reason = "Behind" if sound.behind(now) else "Waiting"
+        reason = BEHIND if sound.behind(now) else WAITING
         message = f"since {times.rfc3339(sound.failing_since)}: {sound.failure}"
         return Condition(type=CURRENT, status=FALSE, reason=reason, message=message[:MAX_MESSAGE])
     if sound.full:

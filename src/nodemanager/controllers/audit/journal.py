@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from nodemanager.api.audit import record as records
+from nodemanager.api.audit.auditcheckpoint import STOP, AuditCheckpointStatus
 from nodemanager.api.audit.auditsegment import AuditSegment
 from nodemanager.api.audit.record import Record
 from nodemanager.client.verbs import Client
@@ -226,7 +227,10 @@ class Journal:
 
     async def _begin(self, now: datetime) -> None:
         """Read the log, check it, and find out what happened since the last record."""
+        known = self.signing.published is not None
         await self.signing.load()
+        if not known and self.signing.published is not None:  # we have just started
+            await self._take_over(self.signing.published.status, now)
         self.sound.stamped = await stamping.condition(self.store.client)
         memory, chains, verifier = Memory(), ChainMemory(), self._verifier()
         before, lost = self.store.tail, not self.store.sure or bool(self._taken)
@@ -257,6 +261,12 @@ class Journal:
             self.pending = self._differences()
             self._late = len(self.pending) if memory.since else 0
 
+    async def _take_over(self, said: AuditCheckpointStatus, now: datetime) -> None:
+        self.sound.take_over(said, now)
+        if said.workflows != STOP and self.sound.stops(self._settings.on_failure, now):
+            # At once: the operator before us was told to go on, and to read the whole log may take minutes.
+            await self.signing.say(msgspec.structs.replace(said, workflows=STOP))
+
     def _checks(self, line: bytes) -> bool:
         """Tell whether a line can be checked: signatures cannot where the package for it is missing."""
         return not (self.signing.blind and line.startswith(evidence.CHECKPOINT))
@@ -265,7 +275,7 @@ class Journal:
         if findings != self.sound.findings:
             for one in findings:
                 log.error("the audit log is not what was signed: %s", one)
-        self.sound.findings = findings
+        self.sound.judge(findings)
 
     def _verifier(self) -> Verifier:
         try:

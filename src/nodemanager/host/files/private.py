@@ -11,11 +11,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from typing import Final
 
 from nodemanager.host.base import HostError
+from nodemanager.host.files import writers
 
 PREFIX: Final = ".nodemanager-"
 """How every temporary file of ours is called, so that what a killed process left can be told and removed."""
@@ -33,7 +33,7 @@ class Intruded(HostError):
 
 def temporary_name() -> str:
     """Return a name for a temporary file that nobody can foresee."""
-    return PREFIX + secrets.token_hex(6)
+    return PREFIX + writers.new_name()
 
 
 class PrivateFolder:

@@ -11,9 +11,10 @@ import logging
 import os
 import stat
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from nodemanager.host.base import HostError
-from nodemanager.host.files import file_facts, private
+from nodemanager.host.files import file_facts, private, writers
 from nodemanager.host.files.tree import Place, Tree
 from nodemanager.host.state import state_files
 from nodemanager.plan.facts import NOBODY, Kind
@@ -174,22 +175,34 @@ def _copy_attributes(place: Place, new: int) -> None:
         os.close(old)
 
 
-def sweep(tree: Tree, folder: str) -> int:
-    """Remove what a pass that was killed left behind in a directory; return how many files that were."""
-    removed = 0
+class Swept(NamedTuple):
+    """What was found of temporary files in a directory."""
+
+    removed: int
+    """Left behind by a process that was killed."""
+    in_use: int
+    """Another process is writing them, or this one is."""
+
+
+def sweep(tree: Tree, folder: str) -> Swept:
+    """Remove what a process of ours that was killed left behind in a directory."""
+    removed = in_use = 0
     for name in file_facts.list_names(tree, folder) or ():
         if not name.startswith(private.PREFIX):
             continue
         with contextlib.suppress(OSError):
             descriptor = tree.folder(folder)
             found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            if writers.in_use(name.removeprefix(private.PREFIX), found.st_ctime):
+                in_use += 1
+                continue
             if stat.S_ISDIR(found.st_mode):
                 _empty(descriptor, name)
                 os.rmdir(name, dir_fd=descriptor)
             else:
                 os.unlink(name, dir_fd=descriptor)
             removed += 1
-    return removed
+    return Swept(removed, in_use)
 
 
 def _empty(above: int, name: str) -> None:

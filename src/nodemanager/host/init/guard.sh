@@ -6,7 +6,7 @@
 #
 #   PROGRAM.new                    nothing was replaced yet
 #   PROGRAM.previous, and no .new  the new program is in place, and has to prove itself
-#   neither                        the old program is back
+#   neither                        the old program is back, or somebody deleted it
 #
 # usage: guard.sh systemd|openrc|rc.d
 set -u
@@ -108,6 +108,17 @@ message=$2" && rm -f "$state/intent" "$state/proof" "$state/restarted"; do
     exit 0
 }
 
+# Somebody deleted the old program: there is no way back, and whatever runs is better than nothing.
+strand() {
+    echo "$program.previous is gone; the agent is left alone" >&2
+    finish stranded "${1:+$1, and }somebody deleted $program.previous, so $before cannot come back: $after is in\
+ place, and the agent was left alone; look whether it works, or upgrade again"
+}
+
+digest() {
+    { sha256sum < "$1" || sha256 -q "$1"; } 2>/dev/null | cut -c-64
+}
+
 [ -f "$state/intent" ] || exit 0
 id=$(value intent id) program=$(value intent program) seconds=$(value intent seconds)
 before=$(value intent before) after=$(value intent after)
@@ -134,6 +145,10 @@ elif [ -e "$state/restarted" ]; then # the host went down: the time begins anew,
     note_restarted
 fi
 if [ -e "$program.new" ]; then
+    if [ ! -e "$program.previous" ]; then
+        rm -f "$program.new"
+        finish failed "somebody deleted $program.previous, without which there is no way back; nothing was replaced"
+    fi
     if ! mv -f "$program.new" "$program"; then
         rm -f "$program.new"
         finish failed "the file could not be put in place"
@@ -162,9 +177,13 @@ if [ -e "$program.previous" ]; then
     done
     echo "$after comes to nothing: $why; back to $before"
     until mv -f "$program.previous" "$program"; do # not every init system would start us again
+        [ -e "$program.previous" ] || strand "$why"
         nap
     done
     flush
+elif [ "$(digest "$program")" = "$(value intent new)" ]; then
+    [ "$(cat "$state/proof" 2>/dev/null)" != "$id" ] || finish proven ""
+    strand ""
 fi
 kill_agent
 for _ in 1 2 3 4 5; do

@@ -30,6 +30,7 @@ OUTCOME: Final = "outcome"
 MAX_BYTES: Final = 4096
 PROVEN: Final = "proven"
 FAILED: Final = "failed"
+STRANDED: Final = "stranded"
 _WORD: Final = re.compile(r"[A-Za-z0-9/._+@:=-]+")
 """What a shell takes as one word, and as it is."""
 
@@ -72,7 +73,8 @@ class Outcome:
 
     id: str
     result: str
-    """proven, returned (to the old program), or failed (before anything was replaced)."""
+    """proven, returned (to the old program), failed (before anything was replaced), or stranded (with the new
+    program, which did not prove itself, because somebody deleted the old one)."""
     message: str = ""
 
 

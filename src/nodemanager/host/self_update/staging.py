@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -12,7 +11,7 @@ from typing import Final, TypeVar
 from nodemanager.host.base import HostError, Runner
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process.threads import in_thread
-from nodemanager.host.self_update import minisign, program_file
+from nodemanager.host.self_update import minisign, program_file, versions
 from nodemanager.host.self_update.minisign import SignatureRefused
 from nodemanager.host.self_update.program_file import Digests
 from nodemanager.host.state import state_files
@@ -23,7 +22,6 @@ NEW: Final = ".new"
 """What the new program is called after the old one, in the same folder, until it takes its place."""
 MODE: Final = 0o755
 FETCH_SECONDS: Final = 600.0
-_NUMBERS: Final = re.compile(r"[0-9]+(\.[0-9]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,18 +142,12 @@ def _check_version(wanted: WantedProgram, version: str, signed: str, running: st
         raise HostError(f"cannot use {wanted.source}: it is version {version}, and not {wanted.version}")
     if signed and version != signed:
         raise HostError(f"cannot use {wanted.source}: it is version {version}, and was signed as {signed}")
-    if not wanted.version and not wanted.downgrade and _number(version) < _number(running):
+    if not wanted.version and not wanted.downgrade and versions.is_older(version, running):
         raise HostError(
             f"cannot use {wanted.source}: version {version} is older than {running}, which runs; an old"
             " program with a good signature is what an attacker would offer, so say if it is meant"
             " (--downgrade)"
         )
-
-
-def _number(version: str) -> tuple[int, ...]:
-    """Return a version as what can be compared: the numbers that it begins with."""
-    found = _NUMBERS.match(version)
-    return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
 def _unlink(name: str, folder: int) -> bool:

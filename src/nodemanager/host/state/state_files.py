@@ -12,7 +12,6 @@ from nodemanager.host.files import private
 from nodemanager.host.files.tree import Place, Tree
 
 MAX_LINKS: Final = 8
-TRIES: Final = 3
 NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -38,13 +37,7 @@ def prepare_folder(tree: Tree, path: str) -> None:
 def write(tree: Tree, path: str, data: bytes, mode: int = 0o600) -> None:
     """Replace a file, and return when it is on disk; only its owner may read it unless a mode says more."""
     place = tree.place(path)
-    for left in reversed(range(TRIES)):
-        try:
-            _replace(place, data, mode)
-            break
-        except FileNotFoundError:  # another process of ours that begins takes away what it finds half-written
-            if not left:
-                raise
+    _replace(place, data, mode)
     with tree.readable(place.folder) as folder:
         os.fsync(folder)
 

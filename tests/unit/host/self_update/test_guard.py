@@ -153,3 +153,48 @@ async def test_the_time_goes_on_for_a_guard_that_is_killed_after_a_reboot(world:
     while kills < 2 * SECONDS and world.guard() != 0:
         kills += 1
     assert (kills, world.kind(), world.outcome()) == (SECONDS, OLD, "returned")
+
+
+async def test_a_deleted_old_program_ends_the_wait_and_leaves_the_agent_alone(world: ProgramWorld) -> None:
+    """Also where it is deleted while the guard puts it back, which it tries until it has done so."""
+    await world.upgrader().upgrade(world.order(HANG))
+    before(world, "sleep", f"/bin/rm -f {world.previous}; echo x >> $world/naps; "
+           '[ "$(wc -l < $world/naps)" -lt 60 ] || kill -KILL 0')  # fmt: skip
+    count(world, "systemctl", "*MainPID*")
+    assert world.guard() == 0
+    assert (world.kind(), world.running(), world.outcome()) == (HANG, HANG, "stranded")
+    said = (world.state / "outcome").read_text()
+    assert f"within {SECONDS} s, and somebody deleted {world.previous}, so 0.1.0 cannot come back" in said
+    assert (counted(world), (world.state / "intent").exists()) == (0, False)
+
+
+async def test_a_program_proves_itself_also_where_the_old_one_was_deleted(world: ProgramWorld) -> None:
+    await world.upgrader().upgrade(world.order(GOOD))
+    before(world, "sleep", f"/bin/rm -f {world.previous}")
+    assert world.guard() == 0
+    assert (world.kind(), world.running(), world.outcome()) == (GOOD, GOOD, "proven")
+
+
+@pytest.mark.parametrize(("proven", "result"), [(True, "proven"), (False, "stranded")])
+async def test_a_guard_that_begins_again_does_not_take_the_new_program_for_the_old_one(
+    world: ProgramWorld, proven: bool, result: str
+) -> None:
+    await world.upgrader().upgrade(world.order(GOOD))
+    world.new.rename(world.program)
+    world.previous.unlink()
+    (world.world / "running").write_text(f"{GOOD}\n")
+    if proven:
+        (world.state / "proof").write_text("1d\n")
+    count(world, "systemctl", "*")
+    assert world.guard() == 0
+    assert (world.kind(), world.outcome(), counted(world)) == (GOOD, result, 0)
+
+
+async def test_without_a_way_back_nothing_is_replaced(world: ProgramWorld) -> None:
+    await world.upgrader().upgrade(world.order(GOOD))
+    world.previous.unlink()
+    count(world, "systemctl", "*")
+    assert world.guard() == 0
+    assert (world.kind(), world.running(), world.outcome(), counted(world)) == (OLD, OLD, "failed", 0)
+    assert "nothing was replaced" in (world.state / "outcome").read_text()
+    assert not world.new.exists()

@@ -74,6 +74,10 @@ async def test_an_older_program_and_the_same_one_are_refused(world: ProgramWorld
         await world.upgrader().upgrade(order)
     with pytest.raises(HostError, match=r"version 0\.2\.0 is older than 0\.2\.1rc1"):
         await world.upgrader().upgrade(dataclasses.replace(order, running="0.2.1rc1"))
+    candidate = world.world / GOOD
+    candidate.write_text("#!/bin/sh\n# nodemanager candidate\n")
+    with pytest.raises(HostError, match=r"version 0\.2\.0rc1 is older than 0\.2\.0, which runs"):
+        await world.upgrader().upgrade(dataclasses.replace(order, running="0.2.0"))
     with pytest.raises(HostError, match="is the program that is there"):
         await world.upgrader().upgrade(wanted(world, source=str(world.program)))
 
