@@ -22,6 +22,7 @@ from nodemanager.agent.declared.desired_state import DesiredStateCache
 from nodemanager.agent.declared.known_sets import KnownSets, listed
 from nodemanager.agent.declared.memory import Memory
 from nodemanager.agent.declared.references import ReferenceWatch
+from nodemanager.agent.declared.rendered_memory import RenderedMemory
 from nodemanager.agent.declared.sources import OptionalCache, Sources
 from nodemanager.agent.declared.staged_sets import StagedSets
 from nodemanager.agent.drift.delivery import Delivery
@@ -189,11 +190,14 @@ def _declarations(base: _Base) -> Declarations:
     memory = Memory(plain, secret_vault(base.options), link.key)
     sources = Sources(link.config_sets, link.nodes, references, memory, link.reachability)
     renderer = Renderer(companion, answered=lambda _answer: managed_host.progress.tick())
-    if any(file.template for one in memory.inputs().config_sets for file in one.spec.files):
+    rendered = RenderedMemory(plain)
+    used = any(file.template for one in memory.inputs().config_sets for file in one.spec.files)
+    if used and not rendered.knows_any:
         renderer.begin()  # it takes as long to start as the API to answer
     base.manager.add_cache(OptionalCache(link.config_sets, sources), OptionalCache(link.nodes, sources))
     base.manager.add(references)
-    base.manager.add_server(renderer)  # ends last: a pass that is under way when we stop still renders
+    # They end last: a pass that is under way when we stop still renders.
+    base.manager.add_server(renderer, rendered)
     custom = base.options.host.labels
     node = NodeObject(link.client, link.nodes, link.key.namespace, managed_host.identity, custom)
     before = memory.node  # until a pass knows better, sets are trimmed for what the host was, or will be
@@ -205,7 +209,7 @@ def _declarations(base: _Base) -> Declarations:
         identity=managed_host.identity,
         run=managed_host.converger.observer.run,
     )
-    desired_states = DesiredStateCache(Contenter(renderer))
+    desired_states = DesiredStateCache(Contenter(renderer, rendered.cache))
     staged = StagedSets(
         lambda name: link.client.get(CONFIG_SET_REVISIONS, name, link.key.namespace),
         lambda: default_rollout.is_staged(link.client, link.key.namespace),

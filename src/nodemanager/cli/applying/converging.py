@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from nodemanager.agent.assembly import ManagedHost
-from nodemanager.agent.declared import contents
+from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.report import host_inventory
 from nodemanager.cli.views import output, waiting
@@ -17,15 +17,17 @@ from nodemanager.host.results import Outcome, Result
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Contents, Desired
 from nodemanager.plan.templates import references
-from nodemanager.rendering.renderer import Renderer, Rendering
+from nodemanager.rendering.renderer import Renderer
 
 MAX = 300
 
 
-async def converge(inputs: DeclaredInputs, managed_host: ManagedHost, renderer: Renderer) -> list[Result]:
+async def converge(
+    inputs: DeclaredInputs, managed_host: ManagedHost, contenter: Contenter, renderer: Renderer
+) -> list[Result]:
     """Bring about what is declared for this host, and return what became of it."""
     async with renderer:
-        desired, made = await wanted(inputs, managed_host, renderer)
+        desired, made = await wanted(inputs, managed_host, contenter)
     for name, said in desired.conflicts.items():
         for conflict in said:
             click.echo(output.one_line(f"conflict in ConfigSet {name}: {conflict}"), err=True)
@@ -38,7 +40,7 @@ async def converge(inputs: DeclaredInputs, managed_host: ManagedHost, renderer: 
 
 
 async def wanted(
-    inputs: DeclaredInputs, managed_host: ManagedHost, renderer: Rendering
+    inputs: DeclaredInputs, managed_host: ManagedHost, contenter: Contenter
 ) -> tuple[Desired, Contents]:
     """Return what this host shall be, templates rendered."""
     node = inputs.node(managed_host.identity)
@@ -53,7 +55,7 @@ async def wanted(
         node = await host_inventory.as_reported(node, managed_host.tree.root, managed_host.identity, run)
         inputs = inputs.knowing(node)
     desired = merge.merge(matching)
-    return desired, await contents.Contenter(renderer).make(desired, inputs, node)
+    return desired, await contenter.make(desired, inputs, node)
 
 
 def plain(one: Result) -> dict[str, Any]:

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import click
 
+from nodemanager.agent.declared.rendered_memory import RenderedMemory
 from nodemanager.cli.settings import host_options
 from nodemanager.cli.views import forms, output
 from nodemanager.host.process import runner
 from nodemanager.host.results import Outcome
+from nodemanager.host.state.vault import Vault
 from nodemanager.rendering.renderer import Renderer
 
 NO_API = "there is no API to share it through; restart the service yourself, or run the agent"
@@ -38,22 +40,26 @@ def command(paths: tuple[Path, ...], form: str, root: str, hostname: str) -> Non
 
     Exit code 0: everything is as declared now. 1: something could not be brought about.
     """
-    renderer = Renderer(runner.companion)
-    if _mention_templates(paths):
+    renderer, rendered = Renderer(runner.companion), RenderedMemory(Vault(root))
+    if not rendered.knows_any and _mention_templates(paths):
         renderer.begin()
     # Only now, as the other process has its own imports to do meanwhile.
     from nodemanager.agent.assembly import HostSetup, NoLocks, assemble
+    from nodemanager.agent.declared.contents import Contenter
     from nodemanager.cli.applying import converging
     from nodemanager.cli.manifests import checked_manifests
 
     with contextlib.ExitStack() as stack:
+        stack.callback(rendered.close)
         checked = stack.enter_context(contextlib.closing(checked_manifests.of_host(root)))
         inputs = checked.load(paths)
         managed_host = assemble(HostSetup(root=root, hostname=hostname), NoLocks(NO_API))
         stack.callback(managed_host.close)
-        results = asyncio.run(converging.converge(inputs, managed_host, renderer))
+        contenter = Contenter(renderer, rendered.cache)
+        results = asyncio.run(converging.converge(inputs, managed_host, contenter, renderer))
         if results:  # else nothing of ours need be here
             checked.keep()
+            rendered.keep()
         if any(one.outcome is not Outcome.UNCHANGED for one in results):
             from nodemanager.cli import by_hand
 

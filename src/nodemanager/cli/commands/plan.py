@@ -15,6 +15,7 @@ from click.core import ParameterSource
 
 from nodemanager.agent.assembly import HostSetup, ManagedHost, NoLocks, assemble
 from nodemanager.agent.declared import fetching
+from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.known_sets import CONFIRM_SECONDS
 from nodemanager.agent.passes.pruning import Pruner
@@ -182,7 +183,7 @@ async def _plan(settings: connect.Settings, paths: tuple[Path, ...], managed_hos
         if managed_host.tree.running:
             settings = connect.as_this_host(settings)
         inputs = manifest_folder.load(paths) if paths else await _fetch(settings, managed_host, renderer)
-        desired, made = await converging.wanted(inputs, managed_host, renderer)
+        desired, made = await converging.wanted(inputs, managed_host, Contenter(renderer))
     held = [Blocked(id=one, sources=(), reason=why) for one, why in desired.held.items()]
     steps = await managed_host.converger.preview(desired, made)
     if inputs.told is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Final
 
 from nodemanager.plan.templates.budget import ACTIONS_MAX, CODE_MAX, OUTPUT_MAX, Meter, Scope
@@ -87,7 +88,11 @@ class RenderCache:
     Bounded by number and by size: what was not asked for the longest is forgotten first.
     """
 
-    def __init__(self, entries: int = 1024, size: int = _CACHE_BYTES) -> None:
+    def __init__(
+        self, entries: int = 1024, size: int = _CACHE_BYTES, before: Mapping[bytes, str] | None = None
+    ) -> None:
+        """`before` is what `texts` returned in another process: it counts once somebody asks for it."""
+        self._before = dict(before or {})
         self._entries = entries
         self._size_max = size
         self._size = 0
@@ -109,6 +114,8 @@ class RenderCache:
         known = self._known.get(key)
         if known is not None:
             self._known.move_to_end(key)
+        elif (known := self._before.pop(key, None)) is not None:
+            self._keep(key, known)
         return TemplateError(name, known.why, known.line) if isinstance(known, TemplateError) else known
 
     def keep(
@@ -116,8 +123,14 @@ class RenderCache:
     ) -> None:
         """Remember what became of a template, unless it may be otherwise the next time."""
         key = _digest(text, data, engine, lax)
-        if isinstance(made, NotRendered) or key in self._known:
-            return
+        if not isinstance(made, NotRendered) and key not in self._known:
+            self._keep(key, made)
+
+    def texts(self) -> dict[bytes, str]:
+        """Return what was asked for and could be rendered, by the hash of all that went in."""
+        return {key: made for key, made in self._known.items() if isinstance(made, str)}
+
+    def _keep(self, key: bytes, made: str | TemplateError) -> None:
         self._known[key] = made
         self._size += _length(made)
         while self._known and (len(self._known) > self._entries or self._size > self._size_max):
