@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from bench import apis, processes
 from bench.work import Work
+from nodemanager.agent import self_care
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.cli.settings import connect
 from nodemanager.host.files.tree import Tree
@@ -96,11 +97,11 @@ class Running:
         return sum(map(apis.resident, _family(self.pid))) / 1024
 
     def at_rest(self) -> float:
-        """Return the same once the process that renders templates has ended for want of work."""
+        """Return the same once it has given back what only its start needed, with no child that renders."""
         deadline = time.monotonic() + _REST_SECONDS
         while len(_family(self.pid)) > 1 and time.monotonic() < deadline:
             time.sleep(0.1)
-        return self.mebibytes(settle=0)
+        return self.mebibytes(settle=self_care.SETTLE_SECONDS + 1)
 
     def idle(self, seconds: float) -> float:
         """Return which share of a core it and its children take in some quiet seconds."""

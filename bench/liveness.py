@@ -37,6 +37,7 @@ NAMESPACE = operator_account.NAMESPACE
 AT_ONCE = 32
 SILENT = 0.05
 JOIN_SECONDS = 600
+REST_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +114,25 @@ class Operator:
         """Return how many changes are not in the audit log yet, or 1 while it cannot be written."""
         return self.value("nodemanager_audit_pending") + self.value("nodemanager_audit_failing")
 
-    def unfinished(self) -> float:
-        """Return how much work waits or is under way, by its queues."""
-        return self.value("workqueue_depth") + self.value("workqueue_unfinished_work_seconds")
-
     def cpu(self) -> float:
         """Return the seconds that it has worked."""
         return self.value("process_cpu_seconds_total")
+
+
+@dataclass(slots=True)
+class Quiet:
+    """For how long an operator has written nothing, as somebody sees who asks now and then."""
+
+    operator: Operator
+    _writes: float = -1.0
+    _since: float = 0.0
+
+    def seconds(self) -> float:
+        """Look, and return for how long it has been so."""
+        now, writes = time.monotonic(), self.operator.writes()
+        if writes != self._writes:
+            self._writes, self._since = writes, now
+        return now - self._since
 
 
 def run(settings: Settings) -> Section:
@@ -161,8 +174,7 @@ async def _measure(kubeconfig: Path, operator: Operator, count: int, duration: i
         async with _renewing(fleet, fleet.lost, duration), _renewing(fleet, fleet.living, lease):
             await until(lambda: operator.alive() == count, JOIN_SECONDS)
             await until(lambda: operator.unrecorded() == 0, JOIN_SECONDS)
-            # Marks of hosts that came alive are not what is counted below, nor may they hold that up.
-            await until(lambda: operator.unfinished() == 0, JOIN_SECONDS)
+            await _at_rest(operator)
         memory = apis.resident(operator.pid) / 1024
         async with _renewing(fleet, fleet.living, lease):
             began, worked = time.monotonic(), operator.cpu()
@@ -187,6 +199,12 @@ async def _measure(kubeconfig: Path, operator: Operator, count: int, duration: i
         Row("hosts that live and were marked", marked - len(fleet.lost), "", goal=Goal(0.0, "")),
         Row("share of a core meanwhile", 100 * worked / took, "%"),
     ]
+
+
+async def _at_rest(operator: Operator) -> None:
+    """Wait until nothing is written for a while: what is written of hosts that came is not counted below."""
+    quiet = Quiet(operator)
+    await until(lambda: quiet.seconds() >= REST_SECONDS, JOIN_SECONDS)
 
 
 async def _marked_after(fleet: Fleet) -> list[float]:
