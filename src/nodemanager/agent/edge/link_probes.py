@@ -14,6 +14,7 @@ from nodemanager.host.edge import loss_probe, path_probe
 from nodemanager.host.edge.bond_changes import Evidence
 from nodemanager.host.edge.loss_probe import Loss
 from nodemanager.host.edge.path_probe import OpenSocket, PathProbe
+from nodemanager.host.process.runner import CommandTimedOut
 
 FRAMES: Final = 10
 PINGS: Final = 50
@@ -63,9 +64,17 @@ class LinkProbes(Performer):
     async def _loss(self, action: edge_steps.LossProbe, until: float) -> Loss:
         """Return the first round in which nothing was lost, or the last one."""
         loop, count = asyncio.get_running_loop(), action.count or PINGS
+        found: Loss | None = None
         while True:
             left = max(until - loop.time(), LEAST)
-            found = await loss_probe.probe(self.run, self.root, action.address, action.interface, count, left)
+            try:
+                found = await loss_probe.probe(
+                    self.run, self.root, action.address, action.interface, count, left
+                )
+            except CommandTimedOut:
+                if found is None:
+                    raise
+                return found  # how much was lost says more than that there was no time for another round
             if found.received == found.sent > 0 or loop.time() >= until:
                 return found
             await asyncio.sleep(POLL)
