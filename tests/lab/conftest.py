@@ -60,9 +60,16 @@ def agent_lab(shared_site: Site, tmp_path_factory: pytest.TempPathFactory) -> It
         yield found
 
 
+@pytest.fixture(scope="module")
+def shared_lab(agent_lab: AgentLab) -> Iterator[AgentLab]:
+    """The same; no agent runs when the tests of a file are over: others measure what guests do alone."""
+    yield agent_lab
+    agent_lab.rest()
+
+
 @pytest.fixture
-def lab(agent_lab: AgentLab, site: Site) -> Iterator[AgentLab]:
+def lab(shared_lab: AgentLab, site: Site) -> Iterator[AgentLab]:
     """The guests with no bond, and nothing left of changes of one; agents run, or not."""
     del site  # it takes away what tests left
-    yield agent_lab
-    agent_lab.forget()
+    yield shared_lab
+    shared_lab.forget()

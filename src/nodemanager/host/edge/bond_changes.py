@@ -146,7 +146,7 @@ class BondChanges:
         plan = self._plan(record, mode)
         if record.phase() is Phase.COMMITTED:
             await self._need_power(record, plan, self._read(bond))
-        elif why := await self._awaited(plan, plan.mode):  # after a flip a card may be down once more
+        elif why := await self._awaited(plan, plan.mode):  # systemd-networkd that starts takes cards down
             raise HostError(f"cannot commit the change of {bond}: {why}")
         elif not record.take(COMMITTED):
             raise HostError(f"cannot commit the change of {bond}: it is {record.phase()}, and not Armed")
