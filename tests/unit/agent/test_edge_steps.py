@@ -306,6 +306,23 @@ async def test_what_was_lost_is_told_though_there_was_no_time_for_another_round(
     assert done.message == "not within 20 s: 25 of 50 pings to 10.0.0.2 came back"
 
 
+async def test_a_link_that_has_no_route_yet_is_asked_again(tmp_path: Path) -> None:
+    """After a flip systemd-networkd takes cards down for a moment, and addresses may go with them."""
+    answers = [
+        (2, b"", b"ping: connect: Network is unreachable"),
+        (0, b"50 packets transmitted, 50 received", b""),
+    ]
+
+    async def run(argv: Sequence[str], **_how: Unpack[How]) -> Completed:
+        return Completed(tuple(argv), *(answers.pop(0) if len(answers) > 1 else answers[0]))
+
+    probes, action = LinkProbes(str(tmp_path), "a", run), LinkProbeAction(loss=LossProbe(address="10.0.0.2"))
+    assert (await probes.perform(action, attempt(timeout=60))).succeeded
+    answers[:] = [(2, b"", b"ping: connect: Network is unreachable")]
+    with pytest.raises(HostError, match="Network is unreachable"):
+        await probes.perform(action, attempt(timeout=0))
+
+
 class KairosHost:
     """A folder that stands for Kairos; kairos-agent is a script that notes calls, and refuses what is bad."""
 

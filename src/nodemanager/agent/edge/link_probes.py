@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Performer
 from nodemanager.api.maintenance import edge_steps
 from nodemanager.api.maintenance.edge_steps import LinkProbeAction
-from nodemanager.host.base import Runner
+from nodemanager.host.base import HostError, Runner
 from nodemanager.host.edge import loss_probe, path_probe
 from nodemanager.host.edge.bond_changes import Evidence
 from nodemanager.host.edge.loss_probe import Loss
@@ -75,6 +75,10 @@ class LinkProbes(Performer):
                 if found is None:
                     raise
                 return found  # how much was lost says more than that there was no time for another round
-            if found.received == found.sent > 0 or loop.time() >= until:
-                return found
+            except HostError:  # as long as links come up again, there may be no address or route
+                if loop.time() >= until:
+                    raise
+            else:
+                if found.received == found.sent > 0 or loop.time() >= until:
+                    return found
             await asyncio.sleep(POLL)
