@@ -63,6 +63,8 @@ class AgentNode:
         """End the agent at once, and see it gone."""
         self.guest.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", UNIT_NAME, check=False)
         until(lambda: not self.runs(), f"the end of the agent of {self.name}", SECONDS)
+        # That it was killed is remembered, and would make the guest a degraded one for other tests.
+        self.guest.run("systemctl", "reset-failed", UNIT_NAME, check=False)
 
     def process(self) -> int:
         """Return the number of the agent's process."""
