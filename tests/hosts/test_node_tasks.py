@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from nodemanager.api.maintenance.nodetask import NODE, NODE_TASKS, node_label
-from nodemanager.client.auth import kubeconfig
-from nodemanager.host.process import runner
-from nodemanager.kube import times
-from support.accounts import operator_of
-from support.clients import connected
-from support.fleet import Fleet, Host, apt_repository, until
-from support.fleet_api import NAMESPACE
+from support import fleet_tasks
+from support.fleet import Fleet, Host, apt_repository
 from support.package_roots import AptRoot
 
 SERVICE = "[Service]\nExecStart=/bin/sleep inf\n[Install]\nWantedBy=multi-user.target\n"
 UNIT = {"/lib/systemd/system/app.service": SERVICE}
 SECONDS = 120.0
-TOKENS = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
@@ -63,34 +53,12 @@ def host(shared_fleet: Fleet, request: pytest.FixtureRequest) -> Iterator[Host]:
 
 def give(host: Host, *steps: dict[str, Any]) -> str:
     """Give a host a task, as the operator does, and return its name."""
-    token = next(TOKENS)
-    body = {
-        "metadata": {"name": f"task-{token}", "labels": {NODE: node_label(host.name)}},
-        "spec": {
-            "nodeName": host.name,
-            "fencingToken": token,
-            "deadline": times.rfc3339(datetime.now(UTC) + timedelta(hours=1)),
-            "steps": list(steps),
-        },
-    }
-
-    async def make() -> None:
-        admin = kubeconfig.load(path=str(host.api.kubeconfig), environ={}, run=runner.run)
-        async with connected(operator_of(admin, NAMESPACE)) as client:
-            await client.create(NODE_TASKS, body, NAMESPACE)
-
-    asyncio.run(make())
-    return f"task-{token}"
+    return fleet_tasks.give(host.api, host.name, *steps)
 
 
 def ended(host: Host, name: str) -> dict[str, Any]:
     """Wait until a task has ended, and return its status."""
-
-    def status() -> dict[str, Any]:
-        found: dict[str, Any] = host.api.get("NodeTask", name).get("status", {})
-        return found if found.get("finishedAt") else {}
-
-    return until(status, f"the end of {name}", SECONDS)
+    return fleet_tasks.ended(host.api, name, SECONDS)
 
 
 def do(host: Host, *steps: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support import debian_packages
+from support.lab.agents import AgentLab
 from support.lab.site import Site
 
 _HERE = Path(__file__).parent
@@ -50,3 +51,25 @@ def site(shared_site: Site, request: pytest.FixtureRequest) -> Iterator[Site]:
     if request.session.testsfailed > failed:
         for guest in shared_site.guests:
             sys.stdout.write(f"--- {guest.name}\n{guest.journal(lines=60)}\n")
+
+
+@pytest.fixture(scope="session")
+def agent_lab(shared_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentLab]:
+    """The two guests joined to an API; tests start and kill their agents."""
+    with AgentLab.up(shared_site, tmp_path_factory.mktemp("lab")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def shared_lab(agent_lab: AgentLab) -> Iterator[AgentLab]:
+    """The same; no agent runs when the tests of a file are over: others measure what guests do alone."""
+    yield agent_lab
+    agent_lab.rest()
+
+
+@pytest.fixture
+def lab(shared_lab: AgentLab, site: Site) -> Iterator[AgentLab]:
+    """The guests with no bond, and nothing left of changes of one; agents run, or not."""
+    del site  # it takes away what tests left
+    yield shared_lab
+    shared_lab.forget()

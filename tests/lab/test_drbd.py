@@ -27,13 +27,6 @@ def pair(site: Site) -> Iterator[Pair]:
     made.down()
 
 
-def in_sync(pair: Pair) -> Pair:
-    pair.sides[0].drbd("primary", "--force")
-    pair.rate(FAST)
-    pair.wait_clean()
-    return pair
-
-
 def test_a_new_replica_is_filled_and_may_be_paused_from_either_side(pair: Pair) -> None:
     first = pair.moments("new")
     assert {one.row.disk for one in first} == {"Inconsistent"}
@@ -66,7 +59,7 @@ def pause_and_resume(pair: Pair, by: int) -> None:
 
 
 def test_a_verify_finds_what_a_disk_changed_without_a_word(pair: Pair) -> None:
-    in_sync(pair)
+    pair.sync()
     pair.sides[1].corrupt(start=1000, count=4)
     before = [one.row for one in pair.moments("corrupt_unnoticed")]
     assert {(one.disk, one.out_of_sync) for one in before} == {("UpToDate", 0)}
@@ -91,7 +84,7 @@ def test_a_verify_finds_what_a_disk_changed_without_a_word(pair: Pair) -> None:
 
 
 def test_a_split_brain_leaves_both_sides_alone_and_sure_of_themselves(pair: Pair) -> None:
-    in_sync(pair)
+    pair.sync()
     pair.sides[1].drbd("disconnect")
     until(lambda: pair.sides[0].row().connection == "WFConnection", "the first side waits")
     pair.sides[0].fill(0, 256)
@@ -116,7 +109,7 @@ def test_a_split_brain_leaves_both_sides_alone_and_sure_of_themselves(pair: Pair
 
 
 def test_with_all_cables_dead_each_side_knows_of_itself_alone(pair: Pair, site: Site) -> None:
-    in_sync(pair)
+    pair.sync()
     for line in site.lines.values():
         line.cut = True
     pair.wait("WFConnection")

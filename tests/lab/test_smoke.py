@@ -7,15 +7,9 @@ from functools import partial
 import pytest
 
 from support.fleet import until
+from support.lab import networkd
 from support.lab.guest import Guest
 from support.lab.site import BOND, NICS, VLAN, Site, address
-
-NETWORKD = {
-    "10-stor.netdev": f"[NetDev]\nName={BOND}\nKind=bond\n[Bond]\nMode=active-backup\nMIIMonitorSec=100ms\n",
-    "10-vlan.netdev": f"[NetDev]\nName={BOND}.{VLAN}\nKind=vlan\n\n[VLAN]\nId={VLAN}\n",
-    "20-slaves.network": f"[Match]\nName=data*\n\n[Network]\nBond={BOND}\n",
-    "30-bond.network": f"[Match]\nName={BOND}\n\n[Network]\nVLAN={BOND}.{VLAN}\nLinkLocalAddressing=no\n",
-}
 
 
 def bonding(guest: Guest, name: str) -> str:
@@ -40,10 +34,8 @@ def test_two_hosts_with_a_kernel_of_their_own(site: Site) -> None:
 
 def test_systemd_networkd_makes_the_bond_and_the_vlan(site: Site) -> None:
     for node, guest in enumerate(site.guests):
-        for name, text in NETWORKD.items():
-            guest.write(f"/etc/systemd/network/{name}", text)
-        vlan = f"[Match]\nName={BOND}.{VLAN}\n\n[Network]\nAddress={address(node)}/24\n"
-        guest.write("/etc/systemd/network/40-vlan.network", vlan)
+        for name, text in networkd.files(node).items():
+            guest.write(f"{networkd.FOLDER}/{name}", text)
         guest.run("networkctl", "reload")
     for guest in site.guests:
         until(partial(address_of, guest), f"an address of {guest.name}")

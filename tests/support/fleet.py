@@ -259,9 +259,11 @@ def manager(*args: str) -> str:
     return done.stdout
 
 
-def _operator(api: FleetApi) -> bytes:
+def _operator(api: FleetApi, *, edge: bool) -> bytes:
     """Return a kubeconfig of the operator's own account, with the rights that it has in a cluster."""
     api.apply(*assembly.manifests(NAMESPACE), *assembly.disruption_manifests(NAMESPACE))
+    if edge:
+        api.apply(*assembly.edge_manifests(NAMESPACE))
     issued = api.call(
         lambda client: request_token(client, operator_rights.NAME, NAMESPACE, seconds=TOKEN_SECONDS)
     )
@@ -270,8 +272,10 @@ def _operator(api: FleetApi) -> bytes:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, address: str, *, embedded: bool | None = None) -> Iterator[FleetApi]:
-    """Serve an API with our kinds and our policy in it, and run our operator on it.
+def serving(
+    folder: Path, address: str, *, embedded: bool | None = None, edge: bool = False
+) -> Iterator[FleetApi]:
+    """Serve an API with our kinds and our policy in it, and run our operator on it; for edge sites, if asked.
 
     It is kube-apiserver where there is one, unless the embedded one is asked for.
     """
@@ -287,11 +291,12 @@ def serving(folder: Path, address: str, *, embedded: bool | None = None) -> Iter
             for policy in sorted((ROOT / "config/policy").glob("*.yaml")):
                 api.apply(*manifests.load_all(policy.read_text(), policy.name))
         own = folder / "operator.kubeconfig"
-        own.write_bytes(_operator(api))
+        own.write_bytes(_operator(api, edge=edge))
         argv = [sys.executable, "-m", "nodemanager", "operator", "--kubeconfig", str(own)]
         argv += ["--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--no-leader-elect"]
+        argv += ["--edge"] if edge else []
         with (folder / "operator.log").open("wb") as log:
-            operator = subprocess.Popen(argv, stdout=log, stderr=log)
+            operator = api.operator = subprocess.Popen(argv, stdout=log, stderr=log)
         try:
             yield api
         finally:

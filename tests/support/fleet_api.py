@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,9 +27,11 @@ API_VERSIONS = {
     "NodeTask": "maintenance.nodemanager/v1alpha1",
     "NodeMaintenance": "maintenance.nodemanager/v1alpha1",
     "PodDisruptionBudget": "policy/v1",
+    "EdgeCluster": "edge.nodemanager/v1alpha1",
+    "EdgeProfile": "edge.nodemanager/v1alpha1",
 }
 CLUSTER_WIDE = (
-    "Namespace", "Node", "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy",
+    "Namespace", "Node", "EdgeProfile", "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 )  # fmt: skip
 
@@ -48,6 +51,8 @@ class FleetApi:
         self.kubeconfig = path
         self.server = server
         """The process behind it, if it is the embedded API."""
+        self.operator: subprocess.Popen[bytes] | None = None
+        """Our operator, if one runs."""
 
     def call(self, act: Callable[[Client], Awaitable[T]]) -> T:
         """Do something with a client."""

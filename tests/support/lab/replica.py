@@ -113,6 +113,12 @@ class Pair:
         side.drbd("create-md", "--force")
         side.drbd("up")
 
+    def sync(self) -> None:
+        """Make the first side Primary, and wait until the second one has all that it has."""
+        self.sides[0].drbd("primary", "--force")
+        self.rate(FAST)
+        self.wait_clean()
+
     def down(self) -> None:
         """Take it away on both sides."""
         for side in self.sides:

@@ -291,6 +291,38 @@ async def test_pings_end_with_the_time_of_their_step(tmp_path: Path) -> None:
     assert given == [pytest.approx(20, abs=1)]
 
 
+async def test_what_was_lost_is_told_though_there_was_no_time_for_another_round(tmp_path: Path) -> None:
+    """As of a half-flipped bond in the lab, of which only that ping was killed was told."""
+    rounds = [b"50 packets transmitted, 25 received"]
+
+    async def run(argv: Sequence[str], **_how: Unpack[How]) -> Completed:
+        if not rounds:
+            raise CommandTimedOut(f"cannot run {argv[0]}: it did not finish")
+        return Completed(tuple(argv), 1, rounds.pop(), b"")
+
+    probes = LinkProbes(str(tmp_path), "a", run)
+    done = await probes.perform(LinkProbeAction(loss=LossProbe(address="10.0.0.2")), attempt(timeout=20))
+    assert (done.succeeded, done.evidence) == (False, {"loss": "25 of 50 pings"})
+    assert done.message == "not within 20 s: 25 of 50 pings to 10.0.0.2 came back"
+
+
+async def test_a_link_that_has_no_route_yet_is_asked_again(tmp_path: Path) -> None:
+    """After a flip systemd-networkd takes cards down for a moment, and addresses may go with them."""
+    answers = [
+        (2, b"", b"ping: connect: Network is unreachable"),
+        (0, b"50 packets transmitted, 50 received", b""),
+    ]
+
+    async def run(argv: Sequence[str], **_how: Unpack[How]) -> Completed:
+        return Completed(tuple(argv), *(answers.pop(0) if len(answers) > 1 else answers[0]))
+
+    probes, action = LinkProbes(str(tmp_path), "a", run), LinkProbeAction(loss=LossProbe(address="10.0.0.2"))
+    assert (await probes.perform(action, attempt(timeout=60))).succeeded
+    answers[:] = [(2, b"", b"ping: connect: Network is unreachable")]
+    with pytest.raises(HostError, match="Network is unreachable"):
+        await probes.perform(action, attempt(timeout=0))
+
+
 class KairosHost:
     """A folder that stands for Kairos; kairos-agent is a script that notes calls, and refuses what is bad."""
 

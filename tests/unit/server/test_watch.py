@@ -81,6 +81,19 @@ async def test_the_end_is_bookmarked(server: Embedded, http: aiohttp.ClientSessi
     assert int(found[0]["object"]["metadata"]["resourceVersion"]) > int(first)
 
 
+async def test_a_watch_of_which_nothing_changes_is_bookmarked_all_the_same(
+    http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else clients take it for dead after 90 s, as an operator did whose API nobody wrote to."""
+    monkeypatch.setattr(watch, "BOOKMARK_EVERY", 0.1)
+    monkeypatch.setattr(watch, "LOOK_EVERY", 0.1)
+    first = await create(http, "a")
+    found = await events(http, resourceVersion=first, allowWatchBookmarks="true")
+    assert set(short(found)) == {("BOOKMARK", "")}
+    assert {one["object"]["metadata"]["resourceVersion"] for one in found} == {first}
+    assert await events(http, resourceVersion=first) == [], "who did not ask for bookmarks gets none"
+
+
 async def test_a_forgotten_revision_is_an_error_event(server: Embedded, http: aiohttp.ClientSession) -> None:
     await create(http, "a")
     last = await create(http, "b")

@@ -9,11 +9,12 @@ from typing import ClassVar, Final
 from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Performer
 from nodemanager.api.maintenance import edge_steps
 from nodemanager.api.maintenance.edge_steps import LinkProbeAction
-from nodemanager.host.base import Runner
+from nodemanager.host.base import HostError, Runner
 from nodemanager.host.edge import loss_probe, path_probe
 from nodemanager.host.edge.bond_changes import Evidence
 from nodemanager.host.edge.loss_probe import Loss
 from nodemanager.host.edge.path_probe import OpenSocket, PathProbe
+from nodemanager.host.process.runner import CommandTimedOut
 
 FRAMES: Final = 10
 PINGS: Final = 50
@@ -63,9 +64,21 @@ class LinkProbes(Performer):
     async def _loss(self, action: edge_steps.LossProbe, until: float) -> Loss:
         """Return the first round in which nothing was lost, or the last one."""
         loop, count = asyncio.get_running_loop(), action.count or PINGS
+        found: Loss | None = None
         while True:
             left = max(until - loop.time(), LEAST)
-            found = await loss_probe.probe(self.run, self.root, action.address, action.interface, count, left)
-            if found.received == found.sent > 0 or loop.time() >= until:
-                return found
+            try:
+                found = await loss_probe.probe(
+                    self.run, self.root, action.address, action.interface, count, left
+                )
+            except CommandTimedOut:
+                if found is None:
+                    raise
+                return found  # how much was lost says more than that there was no time for another round
+            except HostError:  # as long as links come up again, there may be no address or route
+                if loop.time() >= until:
+                    raise
+            else:
+                if found.received == found.sent > 0 or loop.time() >= until:
+                    return found
             await asyncio.sleep(POLL)

@@ -143,10 +143,10 @@ class BondChanges:
     async def commit(self, bond: str, mode: str) -> Evidence:
         """Keep the change: take it from the dead-man, then have its files in place."""
         record = self.record(bond)
-        plan, found = self._plan(record, mode), self._read(bond)
+        plan = self._plan(record, mode)
         if record.phase() is Phase.COMMITTED:
-            await self._need_power(record, plan, found)
-        elif why := wrong(found, plan, plan.mode):
+            await self._need_power(record, plan, self._read(bond))
+        elif why := await self._awaited(plan, plan.mode):  # systemd-networkd that starts takes cards down
             raise HostError(f"cannot commit the change of {bond}: {why}")
         elif not record.take(COMMITTED):
             raise HostError(f"cannot commit the change of {bond}: it is {record.phase()}, and not Armed")

@@ -188,7 +188,8 @@ class _Stream:
                 yield Batch(self._changes(events), max((len(e.record.value) for e in events), default=0))
                 if loop.time() >= bookmark_at:
                     bookmark_at = loop.time() + BOOKMARK_EVERY
-                    yield Batch(self._due_bookmark())
+                    # Also where nothing changed: clients take a long silence for a stream that is dead.
+                    yield Batch(self._due_bookmark(again=True))
         yield Batch(self._due_bookmark())
 
     def _shown(self, records: Iterable[StoreRecord]) -> Iterator[WatchLine]:
@@ -245,9 +246,10 @@ class _Stream:
             return WatchLine("DELETED", old)
         return None
 
-    def _due_bookmark(self) -> list[WatchLine]:
-        revision = self._subscription.delivered
-        if not self._options.bookmarks or revision <= max(self._sent, self._start.skip):
+    def _due_bookmark(self, *, again: bool = False) -> list[WatchLine]:
+        """Return a bookmark, unless the client knows as much; with `again`, also then."""
+        revision, told = self._subscription.delivered, max(self._sent, self._start.skip)
+        if not self._options.bookmarks or revision < told or (revision == told and not again):
             return []
         self._sent = revision
         return [self._bookmark(revision, {})]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -181,3 +182,19 @@ async def test_garbage_in_the_folder_of_changes_is_not_told_of(host: EdgeHost) -
     (bonds / "torn").mkdir()
     (bonds / "torn" / bond_records.PLAN).write_bytes(plan[: len(plan) // 2])
     assert [(one.bond, one.phase) for one in host.changes().observe()] == [(BOND, "Armed")]
+
+
+async def test_a_commit_waits_for_a_card_that_is_down_for_a_moment(
+    host: EdgeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the lab, where a card was down for a moment when systemd-networkd had started again."""
+    await flipped(host)
+    monkeypatch.setattr(bond_changes, "SETTLE", 60.0)
+    state = host.root / "sys/class/net/eth2/bonding_slave/mii_status"
+    state.write_text("down\n")
+    committing = asyncio.ensure_future(host.changes().commit(BOND, AFTER))
+    await asyncio.sleep(0)
+    assert phases(host) == ["Armed"], "until it is up, the dead-man has the last word"
+    state.write_text("up\n")
+    await committing
+    assert (host.mode(), host.timers(), phases(host)) == (AFTER, [], ["Committed"])
