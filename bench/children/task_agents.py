@@ -32,9 +32,11 @@ from nodemanager.runtime.cache import Cache, Change
 
 AT_ONCE = 24
 BEATS = (1.0, 3.0, 6.0, 15.0)
-"""Seconds between the first signs of life after a task; hosts that wait for theirs give none."""
+"""Seconds between the first signs of life after a task."""
 BEAT = 30.0
 """The same of those that follow, until the visit is over."""
+STAY = 450.0
+"""Seconds between two signs of life of a host that waits: an operator believes no Lease for over 600."""
 
 
 @dataclass
@@ -77,8 +79,21 @@ class TaskAgents:
             await asyncio.sleep(pause)
             if self._is_over(host):
                 return
-            beat = MergePatch({"spec": {"renewTime": times.rfc3339_micro(datetime.now(UTC))}})
-            await self.client.patch(LEASES, f"nodemanager-{host}", self.namespace, beat)
+            await self._beat(host)
+
+    async def stay(self) -> None:
+        """Give signs of life of all hosts, one after the other and evenly."""
+        while True:
+            names = [host.metadata.name for host in self.hosts.values()]
+            for host in names:
+                await self._beat(host)
+                await asyncio.sleep(STAY / len(names))
+            if not names:
+                await asyncio.sleep(1.0)  # until the list is there
+
+    async def _beat(self, host: str) -> None:
+        beat = MergePatch({"spec": {"renewTime": times.rfc3339_micro(datetime.now(UTC))}})
+        await self.client.patch(LEASES, f"nodemanager-{host}", self.namespace, beat)
 
     def _is_over(self, host: str) -> bool:
         node = self.hosts.get(ObjectKey(self.namespace, host))
@@ -98,7 +113,8 @@ async def main(kubeconfig: str, namespace: str) -> None:
     agents = TaskAgents(client, namespace, hosts)
     cache = Cache(client, NODE_TASKS, Selection(namespace))
     cache.subscribe(agents.hear)
-    await until_input_ends.run(cache.run(), hosts.run(), *(agents.work() for _ in range(AT_ONCE)))
+    work = [agents.work() for _ in range(AT_ONCE)]
+    await until_input_ends.run(cache.run(), hosts.run(), agents.stay(), *work)
     await client.close()
     print(json.dumps({"reports": agents.reports, "done": agents.done}))
 
