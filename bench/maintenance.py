@@ -1,6 +1,6 @@
 """The operator carrying out the maintenances of a fleet, whose agents only claim and report: what it costs.
 
-The API, the operator and the agents are a process each. Hosts that wait give a sign of life every few minutes:
+The API, the operator and the agents are a process each. Hosts that wait give a sign of life now and then:
 what heartbeats cost is in `liveness`.
 """
 
