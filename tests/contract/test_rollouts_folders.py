@@ -77,6 +77,8 @@ async def good(fleet: RolloutFleet) -> Exposure:
     await fleet.change("two")
     await ends(fleet, STABLE, "two")
     moves = fleet.watch.moves
+    # Who watches may be a moment late.
+    await fleet.until(lambda: len(moves.who_had("two")) == len(fleet.roots))
     order = moves.who_had("two")
     begun = [moves.first(host, "two") for host in order]
     assert order[0] == CANARY
