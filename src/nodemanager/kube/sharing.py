@@ -31,8 +31,9 @@ def shared(obj: S) -> S:
 
 
 def shared_meta(meta: M) -> M:
-    """Return the same of metadata, whose namespace is that of all others, too."""
-    return shared(msgspec.structs.replace(meta, namespace=sys.intern(meta.namespace)))
+    """Return the same of metadata; names, too: a host has one in each cache, and wherever it is noted."""
+    names = {"name": sys.intern(meta.name), "namespace": sys.intern(meta.namespace)}
+    return shared(msgspec.structs.replace(meta, **names))
 
 
 def shared_conditions(conditions: list[Condition]) -> list[Condition]:

@@ -1,4 +1,4 @@
-"""Ed25519 (RFC 8032): by the OpenSSL in the static program, else by the package cryptography.
+"""Ed25519 (RFC 8032): by the OpenSSL of the static program or of this Python, else by a package.
 
 A key is its seed of 32 bytes; public keys have 32 bytes, signatures 64.
 """
@@ -63,7 +63,12 @@ def _provider() -> _Ed25519:
 
         built_in: _Ed25519 = _sealing
         return built_in
-    return _Package()
+    from nodemanager.native.openssl import NotThere, OpenSsl  # with ctypes, which the static program has not
+
+    try:
+        return OpenSsl()
+    except NotThere:
+        return _Package()
 
 
 class _Package:

@@ -1,16 +1,20 @@
-"""Ed25519, by the package cryptography and by the static program's own, against the vectors of RFC 8032."""
+"""Ed25519, by all that can do it, against the vectors of RFC 8032."""
 
 from __future__ import annotations
 
+import _ssl
 import builtins
+import ctypes
+import resource
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from nodemanager.native import ed25519
+from nodemanager.native import ed25519, openssl
 from support.native_module import compiled
 
 pytestmark = pytest.mark.xdist_group("native")  # compiled once
@@ -41,18 +45,40 @@ VECTORS = [
 ]
 
 
-@pytest.fixture(params=["package", "built-in"])
+@pytest.fixture(autouse=True)
+def looked_for_anew() -> Iterator[None]:
+    ed25519._provider.cache_clear()
+    yield
+    ed25519._provider.cache_clear()
+
+
+@pytest.fixture(params=["openssl", "package", "built-in"])
 def provider(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> ModuleType | None:
+    if request.param == "openssl":
+        assert isinstance(ed25519._provider(), openssl.OpenSsl)
+        return None
     if request.param == "package":
+        hide_openssl(monkeypatch)
+        assert isinstance(ed25519._provider(), ed25519._Package)
         return None
     if not Path("/usr/include/openssl/evp.h").exists():
         pytest.skip("libssl-dev is not installed")
     module = compiled(tmp_path, "_sealing", "-lcrypto")
     monkeypatch.setitem(sys.modules, "_sealing", module)
     monkeypatch.setattr(sys, "builtin_module_names", ("_sealing",))
+    assert ed25519._provider() is module
     return module
+
+
+def hide_openssl(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where TLS is linked with a library that shows none of its functions."""
+    monkeypatch.setattr(openssl, "_CALLS", {"no_such_function": (None,)})
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 @pytest.mark.parametrize(("secret", "public", "message", "signature"), VECTORS)
@@ -88,7 +114,29 @@ def test_a_seed_of_another_length_is_refused(provider: ModuleType | None, size: 
             provider.sign(bytes(size), b"")
 
 
-def test_without_either_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_refused_is_no_error_of_the_next_tls_connection() -> None:
+    seed = bytes(range(32))
+    assert not ed25519.verify(ed25519.public_key(seed), b"massage", ed25519.sign(seed, b"message"))
+    assert not ed25519.verify(b"\xff" * 32, b"message", bytes(64))
+    left = ctypes.CDLL(_ssl.__file__).ERR_peek_error
+    left.restype = ctypes.c_ulong
+    assert left() == 0
+
+
+def test_many_signatures_leave_no_memory_behind() -> None:
+    seed = bytes(range(32))
+    public, signature = ed25519.public_key(seed), ed25519.sign(seed, b"message")
+    for _ in range(200):  # what is allocated once is
+        ed25519.verify(public, b"message", signature)
+    before = resident()
+    for _ in range(5_000):
+        assert ed25519.verify(public, b"message", signature)
+        ed25519.sign(seed, b"message")
+    assert resident() - before < 2 * 1024 * 1024  # keys that are not freed would take 5 MiB
+
+
+def test_without_any_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    hide_openssl(monkeypatch)
     found = builtins.__import__
 
     def without(name: str, *rest: Any) -> Any:
@@ -97,6 +145,5 @@ def test_without_either_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
         return found(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    monkeypatch.setattr(ed25519, "_provider", ed25519._provider.__wrapped__)  # not what was found before
     with pytest.raises(ed25519.Unavailable, match="install it"):
         ed25519.sign(bytes(32), b"")

@@ -7,6 +7,7 @@ something that is being created; the admission policy can.
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -69,7 +70,7 @@ def account_name(hostname: str) -> str:
 
 def host_of(lease: str) -> str:
     """Return the host that a Lease is the sign of life of; empty = it is something else."""
-    host = lease.removeprefix(PREFIX)
+    host = sys.intern(lease.removeprefix(PREFIX))  # who notes it shares it with who has the host
     return host if lease.startswith(PREFIX) and host not in (OPERATOR, DAEMONSET) else ""
 
 
