@@ -252,23 +252,25 @@ async def renew(client: Client, host: str) -> None:
 @contextlib.asynccontextmanager
 async def _renewing(fleet: Fleet, hosts: Sequence[str], duration: int) -> AsyncIterator[None]:
     """Renew the Leases of hosts one after the other, evenly, until the end of the block."""
-    turn = itertools.cycle(hosts)
+    turn, over = itertools.cycle(hosts), asyncio.Event()
     pace = duration * 2 / 3 * AT_ONCE / len(hosts)
 
     async def work() -> None:
-        for host in turn:
-            began = time.monotonic()
+        while not over.is_set():
+            host, began = next(turn), time.monotonic()
             await renew(fleet.client, host)
             fleet.renewed[host] = datetime.now(UTC)
-            await asyncio.sleep(max(0.0, pace - (time.monotonic() - began)))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, pace - (time.monotonic() - began))):
+                    await over.wait()
 
-    tasks = [asyncio.create_task(work()) for _ in range(AT_ONCE)]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async with asyncio.TaskGroup() as group:
+        for _ in range(AT_ONCE):
+            group.create_task(work())
+        try:
+            yield
+        finally:
+            over.set()  # and not cancelled: a sign of life that is on its way counts
 
 
 async def until(condition: Callable[[], bool], seconds: float) -> None:
