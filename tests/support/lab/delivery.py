@@ -37,11 +37,14 @@ Description=nodemanager
 
 [Service]
 Environment=PYTHONPATH=/opt/nodemanager/src:/opt/nodemanager/site PYTHONDONTWRITEBYTECODE=1
-ExecStart=/usr/bin/python3 -m nodemanager agent --edge --hostname {name} -n {namespace} \
+Environment=NODEMANAGER_EDGE=true
+ExecStart=/usr/bin/python3 -m nodemanager agent --hostname {name} -n {namespace} \
  --kubeconfig /etc/nodemanager/kubeconfig --metrics-bind-address 0 --health-probe-bind-address 0
 KillMode=process
 """
 """KillMode as in the deployment guide: a flip that has begun goes on when its agent dies."""
+PLAIN = f"/run/systemd/system/{UNIT_NAME}.service.d/plain.conf"
+"""Where a test says that the agent shall be one of a plain host."""
 
 
 def deliver(guests: Sequence[Guest]) -> None:

@@ -51,7 +51,7 @@ def test_where_nobody_looks_all_is_as_before() -> None:
 def test_what_is_seen_is_shown_with_how_old_it_is() -> None:
     status = looked(PartFacts("LINSTOR x", storage=WELL), PartFacts("KubeVirt in vms", machines=RUN))
     assert status.phase == "MultiNode"
-    assert status.storage == PartHealth(state="Healthy", said="2/2 nodes, 1 volumes, 2 copies")
+    assert status.storage == PartHealth(state="Healthy", said="2/2 nodes, 1 volume, 2 copies")
     assert status.virtualisation is not None
     assert status.virtualisation.said == "1 run, 0 of them can be migrated live"
     shown = {one.name: (one.state, one.changed_at) for one in status.inputs}

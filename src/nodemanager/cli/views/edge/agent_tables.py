@@ -20,6 +20,7 @@ from nodemanager.api.edge.edgecluster import EdgeNode
 from nodemanager.api.edge.node_reports import FRESH, STALE, NodeReport, ReportedDrbd
 from nodemanager.cli.views import describing, output
 from nodemanager.fleet.edge.hosts import reports
+from nodemanager.kube.wording import plural
 
 COLUMNS: Final = ["NODE", "TOLD", "BOND", "LINKS", "DRBD", "BOOT", "CHANGE"]
 _NONE: Final = "-"
@@ -98,7 +99,7 @@ def _head(told: EdgeState, now: datetime) -> Iterator[str]:
     if told.drbd is not None and told.drbd.error:
         yield output.one_line(told.drbd.error, describing.MESSAGE_LIMIT)
     if told.drbd is not None and told.drbd.omitted:
-        yield f"{told.drbd.omitted} more resources of DRBD, with which nothing is wrong"
+        yield f"{plural(told.drbd.omitted, 'more resource')} of DRBD, with which nothing is wrong"
 
 
 def _bond(one: BondState) -> list[str]:

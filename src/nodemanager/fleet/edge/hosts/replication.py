@@ -14,6 +14,7 @@ from nodemanager.api.common.edge_state import DrbdPeer, DrbdPeerVolume, DrbdReso
 from nodemanager.api.edge.edgecluster import HEALTHY, NOT_OBSERVED, UNHEALTHY, UNKNOWN
 from nodemanager.fleet.edge.storage.facts import DISKLESS, ESTABLISHED, UP_TO_DATE
 from nodemanager.fleet.edge.storage.judging import StorageVerdict
+from nodemanager.kube.wording import plural
 
 CONNECTED: Final = "Connected"
 AT_REST: Final = (ESTABLISHED, "VerifyS", "VerifyT")
@@ -97,7 +98,8 @@ def judge(told: Mapping[str, DrbdState | None], copies: int, *, complete: bool =
         faults += [f"{name} has {holders[name]} of {copies} copies" for name in lacking]
     loaded = any(one is not None for one in told.values())
     state = UNHEALTHY if faults else UNKNOWN if unknown else HEALTHY if loaded else NOT_OBSERVED
-    summary = f"{len(holders)} resources, {sum(holders.values())} copies, nothing differs"
+    kept = plural(len(holders), "resource"), plural(sum(holders.values()), "copy", "copies")
+    summary = f"{', '.join(kept)}, nothing differs"
     return StorageVerdict(
         state, tuple(faults), tuple(unknown), summary if loaded else "DRBD is loaded nowhere"
     )

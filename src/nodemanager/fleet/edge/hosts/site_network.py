@@ -15,6 +15,7 @@ from nodemanager.api.edge.edgeprofile import EdgeProfileSpec
 from nodemanager.api.edge.profile_parts import DIRECT, ISOLATED, SiteNetwork
 from nodemanager.fleet.edge.hosts import reports
 from nodemanager.fleet.edge.storage.judging import StorageVerdict
+from nodemanager.kube.wording import plural
 
 DOWN: Final = "down"
 ARMED: Final = "Armed"
@@ -40,7 +41,7 @@ def judge(told: Mapping[str, EdgeState], spec: EdgeProfileSpec) -> StorageVerdic
         faults += [f"{host}: {text}" for text in _vlan_faults(state, wanted)]
         unknown += [f"{host}: nobody monitors the links of {found.name}"] if not found.monitor else []
     faults = [*_mode_faults(modes, spec, wanted), *_unrestored(told, wanted.bond), *faults]
-    summary = f"{wanted.bond} is {next(iter(modes), '')} on {len(told)} nodes"
+    summary = f"{wanted.bond} is {next(iter(modes), '')} on {plural(len(told), 'node')}"
     word = UNHEALTHY if faults else UNKNOWN if unknown else HEALTHY
     return StorageVerdict(word, tuple(faults), tuple(unknown), summary)
 

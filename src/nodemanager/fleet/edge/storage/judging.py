@@ -15,6 +15,7 @@ from typing import Final
 from nodemanager.api.edge.edgecluster import HEALTHY, NOT_OBSERVED, UNHEALTHY, UNKNOWN
 from nodemanager.fleet.edge.storage import facts
 from nodemanager.fleet.edge.storage.facts import Replica, ReplicaVolume, StorageFacts
+from nodemanager.kube.wording import plural
 
 MAX_COPIES: Final = 32
 """DRBD joins no more of them; and every pair of them is looked at."""
@@ -163,4 +164,5 @@ def _summary(seen: StorageFacts) -> str:
     if not seen.sees_replicas:
         return f"{nodes}; {seen.note or 'nobody looks at replicas'}"
     holders = sum(one.kind == facts.DISKFUL for one in seen.replicas)
-    return f"{nodes}, {len(seen.resources())} volumes, {holders} copies"
+    volumes = plural(len(seen.resources()), "volume")
+    return f"{nodes}, {volumes}, {plural(holders, 'copy', 'copies')}"
