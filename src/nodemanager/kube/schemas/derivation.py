@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect as stdlib_inspect
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -26,7 +27,17 @@ _STANDARD: dict[str, Schema] = {
 
 def of_kind(kind: type[msgspec.Struct]) -> Schema:
     """Return the schema of a whole object; `metadata` is the API server's own business."""
-    schema = of_type(kind)
+    return of_kinds([kind])[0]
+
+
+def of_kinds(kinds: Iterable[type[msgspec.Struct]]) -> list[Schema]:
+    """Return the schemas of whole objects; what several of them have in common is looked at once."""
+    listed = list(kinds)
+    return [_whole(*each) for each in zip(listed, inspect.multi_type_info(listed), strict=True)]
+
+
+def _whole(kind: type[msgspec.Struct], node: inspect.Type) -> Schema:
+    schema = _convert(node)
     _refuse_defaults(schema, kind.__name__)
     properties = {name: value for name, value in schema["properties"].items() if name != "metadata"}
     return {**schema, "properties": {**copy.deepcopy(_STANDARD), **properties}}
