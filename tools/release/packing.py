@@ -35,10 +35,10 @@ LEFT_OUT = (
     "email.contentmanager", "email.headerregistry", "email.policy", "ensurepip", "ftplib",
     "http.cookiejar", "icalendar.tests", "idlelib", "importlib._bootstrap",
     "importlib._bootstrap_external", "importlib.metadata", "jeepney.bindgen", "jwt", "lzma", "msvcrt",
-    "multiprocessing", "nodemanager.native.by_ctypes", "nodemanager.server", "nodemanager.store", "numpy",
-    "pdb", "plistlib", "pydoc", "pytest", "pytz", "recurring_ical_events.test", "smtplib", "sqlite3",
-    "statistics", "tkinter", "turtle", "typing_extensions", "tzlocal.win32", "unittest", "venv",
-    "webbrowser", "winreg", "xml", "zipfile",
+    "multiprocessing", "nodemanager.native.by_ctypes", "nodemanager.native.openssl", "nodemanager.server",
+    "nodemanager.store", "numpy", "pdb", "plistlib", "pydoc", "pytest", "pytz", "recurring_ical_events.test",
+    "smtplib", "sqlite3", "statistics", "tkinter", "turtle", "typing_extensions", "tzlocal.win32",
+    "unittest", "venv", "webbrowser", "winreg", "xml", "zipfile",
 )  # fmt: skip
 """What others can reach, and the agent has no use for; whoever needs one of them says so."""
 REPLACED = {
