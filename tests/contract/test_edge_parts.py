@@ -91,7 +91,7 @@ async def test_storage_and_virtual_machines_are_seen_through_their_backends(whol
     status = await whole.look()
     assert (status.phase, status.message) == ("MultiNode", "")
     assert status.storage is not None
-    assert (status.storage.state, status.storage.said) == ("Healthy", "2/2 nodes, 1 volumes, 2 copies")
+    assert (status.storage.state, status.storage.said) == ("Healthy", "2/2 nodes, 1 volume, 2 copies")
     assert status.virtualisation is not None
     assert status.virtualisation.said == "1 run, 0 of them can be migrated live"
     assert conditions.is_true(status.conditions, findings.PARTS_SEEN)

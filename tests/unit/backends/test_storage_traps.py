@@ -192,7 +192,7 @@ async def test_health_is_all_of_it(
 async def test_diskless_is_normal_for_a_client_and_for_who_breaks_ties(lab: LinstorLab) -> None:
     sites.add_node(lab.world, "c")
     found = await judged(lab)
-    assert (found.state, found.summary) == (HEALTHY, "3/3 nodes, 1 volumes, 2 copies")
+    assert (found.state, found.summary) == (HEALTHY, "3/3 nodes, 1 volume, 2 copies")
 
 
 async def test_a_site_of_one_node_wants_one_copy() -> None:
