@@ -17,6 +17,9 @@ _PUBLIC_SIZE: Final = 32
 _SIGNATURE_SIZE: Final = 64
 _POINTER, _SIZE, _BYTES = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p
 _SIZE_POINTER: Final = ctypes.POINTER(_SIZE)
+_SEED: Final = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
+_ITS_KEY: Final = bytes.fromhex("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")
+"""The first test of RFC 8032."""
 _CALLS: Final[dict[str, tuple[Any, ...]]] = {
     "EVP_PKEY_new_raw_private_key": (_POINTER, ctypes.c_int, _POINTER, _BYTES, _SIZE),
     "EVP_PKEY_new_raw_public_key": (_POINTER, ctypes.c_int, _POINTER, _BYTES, _SIZE),
@@ -34,7 +37,11 @@ _CALLS: Final[dict[str, tuple[Any, ...]]] = {
 
 
 class NotThere(Exception):
-    """This Python's TLS has no OpenSSL whose functions can be called."""
+    """This Python's TLS has no OpenSSL whose functions can be called, or it knows no Ed25519."""
+
+
+class _Refused(Exception):
+    """OpenSSL does not do it."""
 
 
 class OpenSsl:
@@ -49,6 +56,16 @@ class OpenSsl:
             self._call = {name: _typed(getattr(library, name), *types) for name, types in _CALLS.items()}
         except (ImportError, AttributeError, OSError) as error:
             raise NotThere(f"cannot call OpenSSL: {error}") from error
+        self._try_out()
+
+    def _try_out(self) -> None:
+        """Make sure that it does what is asked: it may be another library, or restricted (FIPS 140-2)."""
+        try:
+            found = self.public_key(_SEED)
+        except _Refused as error:
+            raise NotThere(str(error)) from error
+        if found != _ITS_KEY:
+            raise NotThere("cannot use OpenSSL: it does not know Ed25519 by the number that we do")
 
     def public_key(self, seed: bytes, /) -> bytes:
         """Return the public key of a seed."""
@@ -103,7 +120,7 @@ class OpenSsl:
 
     def _refused(self, what: str) -> NoReturn:
         self._call["ERR_clear_error"]()
-        raise RuntimeError(f"cannot {what}: OpenSSL refuses Ed25519")  # as where only FIPS 140-2 is allowed
+        raise _Refused(f"cannot {what}: OpenSSL refuses")
 
 
 def _typed(function: Any, result: Any, *arguments: Any) -> Any:

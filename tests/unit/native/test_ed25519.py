@@ -135,6 +135,16 @@ def test_many_signatures_leave_no_memory_behind() -> None:
     assert resident() - before < 2 * 1024 * 1024  # keys that are not freed would take 5 MiB
 
 
+def test_a_library_that_knows_no_ed25519_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openssl, "_ED25519", 1)  # the number of something else, as in another library
+    with pytest.raises(openssl.NotThere, match="cannot use a key: OpenSSL refuses"):
+        openssl.OpenSsl()
+    assert isinstance(ed25519._provider(), ed25519._Package)
+    monkeypatch.setattr(openssl, "_ED25519", 1034)  # X25519, whose keys have as many bytes
+    with pytest.raises(openssl.NotThere, match="by the number"):
+        openssl.OpenSsl()
+
+
 def test_without_any_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     hide_openssl(monkeypatch)
     found = builtins.__import__
