@@ -1,6 +1,6 @@
 """Ed25519 by the OpenSSL that Python's own TLS has loaded, found by ctypes.
 
-A process that talks TLS has it in memory anyway. The package cryptography brings another one: 8 MiB more for
+A process that talks TLS has it in memory anyway. The package cryptography brings another one: 10 MiB more for
 an operator that signs its log, and one more package to install on hosts.
 """
 
@@ -89,13 +89,19 @@ class OpenSsl:
         return room.raw
 
     def verify(self, public: bytes, signature: bytes, message: bytes, /) -> bool:
-        """Tell whether a signature is right."""
+        """Tell whether a signature is right; that of a key which cannot be used is not."""
+        try:
+            with self._key("EVP_PKEY_new_raw_public_key", public) as key, self._context() as context:
+                return self._verifies(context, key, signature, message)
+        except _Refused:
+            return False
+
+    def _verifies(self, context: int, key: int, signature: bytes, message: bytes) -> bool:
         call = self._call
-        with self._key("EVP_PKEY_new_raw_public_key", public) as key, self._context() as context:
-            if call["EVP_DigestVerifyInit"](context, None, None, None, key) != 1:
-                self._refused("check a signature")
-            found: int = call["EVP_DigestVerify"](context, signature, len(signature), message, len(message))
-            call["ERR_clear_error"]()  # or the next TLS connection of this thread takes it for its own
+        if call["EVP_DigestVerifyInit"](context, None, None, None, key) != 1:
+            self._refused("check a signature")
+        found: int = call["EVP_DigestVerify"](context, signature, len(signature), message, len(message))
+        call["ERR_clear_error"]()  # or the next TLS connection of this thread takes it for its own
         return found == 1
 
     @contextlib.contextmanager

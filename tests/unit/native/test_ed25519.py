@@ -145,6 +145,13 @@ def test_a_library_that_knows_no_ed25519_is_not_used(monkeypatch: pytest.MonkeyP
         openssl.OpenSsl()
 
 
+def test_nothing_is_right_for_a_key_that_the_library_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = bytes(range(32))
+    public, signature = ed25519.public_key(seed), ed25519.sign(seed, b"message")
+    monkeypatch.setattr(openssl, "_ED25519", 1)
+    assert not ed25519.verify(public, b"message", signature)
+
+
 def test_without_any_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     hide_openssl(monkeypatch)
     found = builtins.__import__
