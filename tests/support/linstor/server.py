@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -53,6 +53,8 @@ class Controller:
     asked: list[str] = field(default_factory=list)
     stale: LinstorWorld | None = None
     """What reads show in the place of the truth."""
+    satellites: Callable[[str, LinstorWorld], Awaitable[None]] | None = None
+    """Asked before a read for what is so on hosts, where these are real ones."""
 
     async def answer(self, exchange: Exchange) -> None:
         path = unquote(urlsplit(exchange.target).path)
@@ -70,6 +72,8 @@ class Controller:
         elif path.startswith("/v1/events/"):
             await self._stream(exchange, path)
         else:
+            if self.satellites is not None and exchange.method == "GET":
+                await self.satellites(path, self.world)
             status, body = self._do(exchange, path)
             if fault == HANG_AFTER:
                 await exchange.hang()

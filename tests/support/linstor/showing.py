@@ -84,7 +84,7 @@ def _drbd(world: LinstorWorld, what: Definition, one: Replica, *, known: bool) -
 def connection(world: LinstorWorld, what: Definition, one: str, other: str) -> str:
     """Return how one replica sees its connection to another."""
     if (fed := what.fed_links.get((one, other))) is not None:
-        return fed[0]
+        return fed.connection
     if frozenset((one, other)) in what.standalone:
         return "StandAlone"
     away = not world.nodes[other].online
@@ -97,7 +97,8 @@ def _replication(world: LinstorWorld, what: Definition, one: Replica) -> dict[st
         if other is one:
             continue
         if (fed := what.fed_links.get((one.node, other.node))) is not None:
-            found[other.node] = {"replication_state": fed[1]}
+            done = {} if fed.done is None else {"done_percentage": fed.done}
+            found[other.node] = {"replication_state": fed.replication, **done}
         elif connection(world, what, one.node, other.node) != "Connected":
             found[other.node] = {"replication_state": "Off"}
         else:

@@ -57,7 +57,7 @@ def source_of(world: LinstorWorld, what: Definition, replica: Replica) -> Replic
 
 
 def _move(world: LinstorWorld, what: Definition, replica: Replica, step: float) -> None:
-    if not world.nodes[replica.node].online or replica.fed or not replica.diskful:
+    if not world.nodes[replica.node].online or replica.fed is not None or not replica.diskful:
         return
     if replica.stage in STAGES:
         if world.now - replica.since >= STEP:

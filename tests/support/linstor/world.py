@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from support.linstor import codes
 from support.linstor.codes import MODIFY, NODE, Line, Refusal
@@ -60,8 +61,8 @@ class Replica:
     in_use: bool = False
     forced: str = ""
     """A state of its disk that does not go away: Failed, Outdated, Inconsistent."""
-    fed: str = ""
-    """What a real DRBD says of its disk."""
+    fed: str | None = None
+    """What a real DRBD says of its disk; empty: it says nothing of it."""
     replaced_by: str = ""
 
     @property
@@ -71,11 +72,22 @@ class Replica:
     @property
     def disk(self) -> str:
         """State of its disk as DRBD says it; empty: nobody knows yet."""
-        if self.fed or self.forced:
-            return self.fed or self.forced
+        if self.fed is not None:
+            return self.fed
+        if self.forced:
+            return self.forced
         if not self.diskful:
             return "Diskless"
         return "" if self.stage == "new" else self.stage
+
+
+class FedLink(NamedTuple):
+    """What a real DRBD says of its peer."""
+
+    connection: str = "StandAlone"
+    replication: str = "Off"
+    done: float | None = None
+    """Percent, while a resync or a verify is under way."""
 
 
 @dataclass
@@ -101,8 +113,8 @@ class Definition:
     """By name: when it was begun."""
     standalone: set[frozenset[str]] = field(default_factory=set)
     """Pairs of nodes that do not speak with each other any more."""
-    fed_links: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
-    """By node and peer: connection and replication, as a real DRBD says."""
+    fed_links: dict[tuple[str, str], FedLink] = field(default_factory=dict)
+    """By node and peer."""
 
     def holders(self) -> list[Replica]:
         return [one for one in self.replicas.values() if one.diskful and not one.flags & _GONE]

@@ -14,7 +14,7 @@ from support.examples import some
 NODES = ("a", "b", "c")
 DISKS = ("", "UpToDate", "UpToDate", "UpToDate", "Inconsistent", "Outdated", "Diskless", "Failed", "DUnknown")
 LINKS = ("Connected", "Connected", "Connected", "StandAlone", "Connecting", "")
-SYNCS = ("Established", "Established", "Established", "SyncTarget", "PausedSyncS", "Off", "")
+SYNCS = ("Established", "Established", "Established", "VerifyS", "SyncTarget", "PausedSyncS", "Off", "")
 
 
 @st.composite
@@ -50,7 +50,7 @@ def test_healthy_means_that_all_of_it_is_known_and_good(
             for other in holders:
                 if other is not one:
                     assert one.connections[other.node] == "Connected"
-                    assert one.volumes[0].replication[other.node] == facts.ESTABLISHED
+                    assert one.volumes[0].replication[other.node] in ("Established", "VerifyS")
     else:
         assert verdict.text
     assert (verdict.state == UNHEALTHY) is bool(verdict.faults)
@@ -63,6 +63,16 @@ def test_one_side_of_a_pair_is_not_enough() -> None:
     other = Replica("v", "b", volumes=(good,), connections={"a": "Connecting"})
     seen = StorageFacts((StorageNode("a"), StorageNode("b")), (one, other))
     assert judging.judge(seen, Wanted(2)).faults == ("v: a and b are not connected (Connecting)",)
+
+
+def test_copies_that_are_being_compared_are_well() -> None:
+    sides = [
+        Replica("v", here, volumes=(ReplicaVolume(0, "UpToDate", "p", {there: said}),),
+                connections={there: "Connected"})
+        for here, there, said in (("a", "b", "VerifyS"), ("b", "a", "VerifyT"))
+    ]  # fmt: skip
+    seen = StorageFacts((StorageNode("a"), StorageNode("b")), tuple(sides))
+    assert judging.judge(seen, Wanted(2)).state == HEALTHY
 
 
 def test_who_could_not_use_it_now_is_told() -> None:

@@ -12,13 +12,11 @@ from typing import Final
 
 from nodemanager.api.common.edge_state import DrbdPeer, DrbdPeerVolume, DrbdResource, DrbdState
 from nodemanager.api.edge.edgecluster import HEALTHY, NOT_OBSERVED, UNHEALTHY, UNKNOWN
-from nodemanager.fleet.edge.storage.facts import DISKLESS, ESTABLISHED, UP_TO_DATE
+from nodemanager.fleet.edge.storage.facts import AT_REST, DISKLESS, UP_TO_DATE
 from nodemanager.fleet.edge.storage.judging import StorageVerdict
 from nodemanager.kube.wording import plural
 
 CONNECTED: Final = "Connected"
-AT_REST: Final = (ESTABLISHED, "VerifyS", "VerifyT")
-"""A verify only compares."""
 SYNCS: Final = ("SyncSource", "SyncTarget", "PausedSyncS", "PausedSyncT")
 RUNS: Final = "no"
 """Word of DRBD for what is not suspended."""

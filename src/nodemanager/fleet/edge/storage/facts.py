@@ -15,6 +15,8 @@ OUTDATED: Final = "Outdated"
 DISKLESS: Final = "Diskless"
 ESTABLISHED: Final = "Established"
 STANDALONE: Final = "StandAlone"
+AT_REST: Final = (ESTABLISHED, "VerifyS", "VerifyT")
+"""What two copies are at that have the same data; a verify only compares them."""
 
 DISKFUL: Final = "diskful"
 CLIENT: Final = "client"

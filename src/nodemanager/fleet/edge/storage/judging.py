@@ -134,7 +134,7 @@ def pair_faults(name: str, holders: Sequence[Replica]) -> Iterator[str]:
 def _replication_faults(name: str, one: Replica, other: Replica) -> Iterator[str]:
     for volume in one.volumes:
         said = volume.replication.get(other.node, "")
-        if volume.disk == facts.UP_TO_DATE and said != facts.ESTABLISHED:
+        if volume.disk == facts.UP_TO_DATE and said not in facts.AT_REST:
             yield f"{name}: {one.node} with {other.node} is {said or 'in no known state'}"
 
 
