@@ -15,7 +15,7 @@ from support.lab.agents import AgentLab
 from support.lab.site import Site
 
 _HERE = Path(__file__).parent
-_PACKAGES = ("qemu-system-x86", "debootstrap", "cpio")
+_PACKAGES = ("qemu-system-x86", "mmdebstrap", "cpio")
 _SECONDS = 3000
 
 
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def shared_site() -> Iterator[Site]:
     """Two guests for all tests; a skip that says what to do where there cannot be any."""
     if os.geteuid() != 0:
-        pytest.skip("cannot boot guests: their root is made by debootstrap, as root; run sudo make lab")
+        pytest.skip("cannot boot guests: their root is made by mmdebstrap, as root; run sudo make lab")
     lacking = debian_packages.missing(_PACKAGES)
     if lacking and not shutil.which("apt-get"):
         pytest.skip(

@@ -1,4 +1,7 @@
-"""Two hosts with kernels of their own: a bond of two cards, a VLAN on it, and cables that break."""
+"""Two hosts with kernels of their own: a bond of two cards, a VLAN on it, cables that break, and a replica.
+
+CI runs this file alone (`make lab-smoke`): all that the rest of the lab stands on works.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ from functools import partial
 import pytest
 
 from support.fleet import until
-from support.lab import networkd
+from support.lab import linstor, networkd
 from support.lab.guest import Guest
+from support.lab.replica import Pair
 from support.lab.site import BOND, NICS, VLAN, Site, address
+from support.linstor import drbd_moments
 
 
 def bonding(guest: Guest, name: str) -> str:
@@ -91,3 +96,17 @@ def test_crossed_cables_are_noticed_only_where_the_active_cards_differ(site: Sit
     assert (site.loss(0), site.loss(1)) == (0, 0)
     site.bond("active-backup", "active-backup", active=("data0", "data0"))
     assert (site.loss(0), site.loss(1)) == (1, 1)
+
+
+def test_a_replica_is_filled_over_the_bond_and_linstor_tells_of_it(site: Site) -> None:
+    site.bond("balance-rr", "balance-rr")
+    pair = Pair(site)
+    pair.create()
+    with linstor.controlling(pair) as controller:
+        assert drbd_moments.differences("new", controller.verdict()) == []
+        pair.sides[0].drbd("primary", "--force")
+        pair.wait("SyncSource", "SyncTarget")
+        assert drbd_moments.differences("syncing", controller.verdict()) == []
+        pair.sync()
+        assert drbd_moments.differences("established", controller.verdict()) == []
+    pair.down()

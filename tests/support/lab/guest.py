@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import shlex
 import subprocess
 import tempfile
@@ -29,7 +28,6 @@ BOOT_SECONDS = 1200.0
 """Ten seconds of a core that it has for itself; a guard against hanging, where it has not."""
 RUN_SECONDS = 300.0
 CHUNK = 512 * 1024
-NICE = ("nice", "-n", str(max(19 - os.nice(0), 0)))
 MEMORY = 1024
 FAST = 10 * 1024**3
 """Bytes per second, for a guest that is saved: more than there are."""
@@ -95,7 +93,7 @@ class Guest:
             disk.truncate(DISK)
         with (folder / "console").open("wb") as console:
             process = subprocess.Popen(
-                [*NICE, *_argv(folder, cards), *flags],
+                [*_argv(folder, cards), *flags],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=console,

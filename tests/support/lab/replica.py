@@ -29,7 +29,7 @@ _ROW = re.compile(rf"^ *{MINOR}: cs:(\w+) ro:(\w+)/(\w+) ds:(\w+)/(\w+) [ABC ]? 
 _OUT_OF_SYNC = re.compile(r"\boos:(\d+)")
 SLOW, FAST = "100k", "200M"
 """Bytes per second of a resync: one takes two minutes at the first rate, long enough to look at it."""
-SIZE = "12M"
+SIZE_KIB = 12 * 1024
 
 
 class Row(NamedTuple):
@@ -176,7 +176,7 @@ def _config() -> str:
     return f"""\
 resource {NAME} {{
   net {{ protocol C; verify-alg crc32c; ping-timeout 30; timeout 150; }}
-  disk {{ c-plan-ahead 0; resync-rate {SLOW}; size {SIZE}; }}
+  disk {{ c-plan-ahead 0; resync-rate {SLOW}; size {SIZE_KIB}K; }}
 {on}
 }}
 """
