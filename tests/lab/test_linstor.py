@@ -159,6 +159,6 @@ def test_the_operator_hears_of_the_same_disks_from_linstor_and_from_agents(lab: 
     pair.sides[1].drbd("disconnect")
     pair.sides[1].drbd("connect")
     pair.wait_clean()
-    comes("Unknown", "LINSTOR")
+    comes("Unknown", "cannot list storage nodes")
     lab.api.delete("EdgeCluster", SITE)
     pair.down()
