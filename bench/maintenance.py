@@ -54,7 +54,7 @@ class Seen:
 
 def run(settings: Settings) -> Section:
     """Have all hosts visited once."""
-    count, maintenances = settings.pick(10_000, 300), settings.pick(50, 5)
+    count, maintenances = settings.pick(10_000, 60), settings.pick(50, 3)
     with (
         tempfile.TemporaryDirectory(prefix="nodemanager-bench-") as name,
         apis.ours(Path(name)) as api,

@@ -104,7 +104,7 @@ class Measured:
 
 def run(settings: Settings) -> Section:
     """Roll out a good and a bad change to two fleets."""
-    counts = settings.pick(1_000, 60), settings.pick(10_000, 300)
+    counts = settings.pick(1_000, 30), settings.pick(10_000, 100)
     soak = settings.pick(5, 1)
     few, many = (_fleet(count, soak) for count in counts)
     pairs = zip(_rows(few), _rows(many), strict=True)
