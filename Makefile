@@ -112,8 +112,12 @@ e2e: $(VENV)/.dev bin/manager ## Run the built bin/manager the way a user does, 
 # One worker: a guest without KVM takes a core. FIGURES=dir keeps what it measured, and what DRBD said.
 .PHONY: lab
 lab: $(VENV)/.dev ## Boot two QEMU guests with real bonds, VLANs and DRBD between them (as root; docs/lab.md)
-	@[ "$$(id -u)" = 0 ] || { echo "cannot boot guests: their root is made by debootstrap, as root; run sudo make lab" >&2; exit 1; }
+	@[ "$$(id -u)" = 0 ] || { echo "cannot boot guests: their root is made by mmdebstrap, as root; run sudo make lab" >&2; exit 1; }
 	NODEMANAGER_LAB_FIGURES="$(abspath $(FIGURES))" nice -n 19 $(BIN)/pytest -n 0 tests/lab $(ARGS)
+
+.PHONY: lab-smoke
+lab-smoke: $(VENV)/.dev ## Boot the guests of the lab, and try what the rest of it stands on (as root)
+	$(BIN)/pytest -n 0 tests/lab/test_smoke.py $(ARGS)
 
 .PHONY: mutate
 mutate: $(VENV)/.dev ## Make small mistakes where they cost most, and see whether tests notice (as root; ARGS=--help)

@@ -25,7 +25,7 @@ _SECONDS = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The first test waits for debootstrap; and a machine is booted by one worker for all tests of a file."""
+    """The first test waits for mmdebstrap; and a machine is booted by one worker for all tests of a file."""
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.timeout(1500))

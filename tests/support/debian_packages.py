@@ -15,7 +15,7 @@ _LOCK = Path("/run/nodemanager-tests.lock")
 
 
 def ensure(*names: str) -> None:
-    """Make sure that these packages are installed: `ensure("debootstrap", "systemd-container")`.
+    """Make sure that these packages are installed: `ensure("mmdebstrap", "systemd-container")`.
 
     Root on a Debian-like machine installs what is missing. Anybody else is told what to install: the
     test fails, it is not skipped, because a tier that nobody can run is a tier that nobody runs.

@@ -1,7 +1,7 @@
 """Hosts of many kinds for the packages of a release, and how each installs, upgrades and removes one.
 
-Roots of Debian and Ubuntu are made by debootstrap, without Python. There is no mirror of Fedora or Arch that
-debootstrap can use: their package managers run on Debian, with the os-release of the other, as in
+Roots of Debian and Ubuntu are made by mmdebstrap, without Python. There is no mirror of Fedora or Arch that
+mmdebstrap can use: their package managers run on Debian, with the os-release of the other, as in
 tests/hosts/test_package_managers.py. Alpine is the real one where NODEMANAGER_TEST_CACHE has its root as
 alpine-minirootfs-*.tar.gz. `busybox` is a root with nothing but busybox.
 """
