@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ import pytest
 _CONTEXT: Final = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["pytest", "asyncio", "msgspec", "yaml", "aiohttp", "cryptography.x509"])
 UNCHANGED_SECONDS: Final = 600.0
+_CLONE_NEWNS: Final = 0x00020000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,8 @@ class Tests:
 def _run(tests: Tests, copy: Path, output: Path) -> None:
     """Become the process of the tests."""
     os.setsid()
+    if os.geteuid() == 0:
+        _have_own_mounts()
     with output.open("wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -74,3 +79,11 @@ def _run(tests: Tests, copy: Path, output: Path) -> None:
     code = pytest.main(["-x", "-n", "0", *fixed, f"--basetemp={temporary}/pytest", *tests.paths])
     sys.stdout.flush()
     os._exit(int(code))  # at once: what a mistake left running must not keep us
+
+
+def _have_own_mounts() -> None:
+    """Have what tests mount go with this process: one that is killed unmounts nothing."""
+    if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNS):  # os.unshare comes with Python 3.12
+        number = ctypes.get_errno()
+        raise OSError(number, f"cannot have mounts of its own: {os.strerror(number)}")
+    subprocess.run(["/bin/mount", "--make-rprivate", "/"], check=True, timeout=60)

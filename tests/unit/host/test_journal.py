@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from nodemanager.host.files.tree import Tree
+from nodemanager.host.state import state_files
 from nodemanager.host.state.journal import Journal, JournalError
 from nodemanager.plan.resources import parse_id
 
@@ -183,6 +184,40 @@ def test_a_folder_that_was_exchanged_meanwhile_is_walked_to_again(journal: Journ
     folder.rename(folder.with_name("old"))
     journal.owe({DB: ["/b"]})
     assert causes(on_disk(journal)) == {"service:web": ("/a",), "service:db": ("/b",)}
+
+
+def test_a_folder_further_up_that_was_exchanged_is_walked_to_again_too(tmp_path: Path) -> None:
+    above = tmp_path / "lib"
+    above.mkdir()
+    tree = Tree("/")
+    journal = Journal(tree, str(above / "state"))
+    journal.owe({WEB: ["/a"]})
+    above.rename(tmp_path / "old")
+    above.mkdir()
+    tree.folder(str(tmp_path / "old"))  # what was walked to stays open
+    journal.owe({DB: ["/b"]})
+    assert causes(on_disk(journal)) == {"service:web": ("/a",), "service:db": ("/b",)}
+
+
+def test_what_leads_nowhere_is_told_with_its_own_remedy_alone(journal: Journal) -> None:
+    folder = Path(journal.folder)
+    folder.parent.joinpath("file").write_text("")
+    with pytest.raises(JournalError, match="file is not a directory") as caught:
+        Journal(Tree("/"), str(folder.parent / "file" / "state"))
+    assert str(caught.value).startswith("cannot read what is owed: ")
+    assert "restart the services" not in str(caught.value)
+
+
+def test_who_may_not_read_it_is_told_that_root_may_and_to_restart_nothing(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object) -> bytes:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(state_files, "read", denied)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(JournalError, match=r"Permission denied; only root may: run it with sudo$"):
+        journal.reload()
 
 
 def test_what_cannot_be_read_at_all_says_what_to_do_too(journal: Journal) -> None:

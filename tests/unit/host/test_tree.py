@@ -213,6 +213,17 @@ def test_who_can_exchange_what_is_at_a_path(
     assert tree.place(f"/{path.relative_to(root)}/x").writer == writer
 
 
+def test_somebody_who_is_not_root_trusts_root_and_herself(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, owner in (("roots", 0), ("hers", EVE), ("his", BOB)):
+        folder(root / name, owner)
+    monkeypatch.setattr(os, "geteuid", lambda: EVE)
+    tree = Tree(str(root))
+    assert [tree.place(f"/{one}/x").writer for one in ("roots", "hers", "his")] == [NOBODY, NOBODY, BOB]
+    tree.close()
+
+
 def test_the_root_itself_counts(root: Path) -> None:
     folder(root / "d")
     os.chown(root, EVE, EVE)

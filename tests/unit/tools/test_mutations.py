@@ -13,6 +13,8 @@ sys.path.append(str(Path(__file__).resolve().parents[3]))  # tools are no part o
 
 from tools import mutant_runs, mutate, mutations
 
+from support.root_tree import needs_root
+
 
 def changes(source: str) -> list[str]:
     """Return all mistakes of a function with this body."""
@@ -124,6 +126,25 @@ def test_a_mistake_is_made_in_a_copy_and_noticed_by_tests_that_fail_or_hang(
     timeout = 2.0 if code is None else 120.0
     run = mutant_runs.Tests(root, ("test_it.py",), 1, timeout=timeout).run(copy)
     assert run.code == code, run.output
+
+
+@needs_root
+def test_what_tests_had_mounted_when_they_were_ended_is_mounted_no_more(tmp_path: Path) -> None:
+    copy, root, place = tmp_path / "copy", tmp_path / "root", tmp_path / "mounted"
+    for one in (copy / "src", root, place):
+        one.mkdir(parents=True)
+    (root / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    (root / "test_it.py").write_text(
+        "import pathlib, subprocess, threading\n"
+        "def test_it():\n"
+        f"    subprocess.run(['mount', '-t', 'tmpfs', 'tmpfs', {str(place)!r}], check=True)\n"
+        f"    pathlib.Path({str(tmp_path / 'reached')!r}).touch()\n"
+        "    threading.Event().wait()\n"
+    )
+    run = mutant_runs.Tests(root, ("test_it.py",), 1, timeout=10.0).run(copy)
+    assert run.code is None, run.output
+    assert (tmp_path / "reached").exists(), run.output
+    place.rmdir()
 
 
 def score(*fates: mutate.Fate) -> mutate.Score:

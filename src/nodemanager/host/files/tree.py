@@ -128,7 +128,7 @@ class Tree:
 
     def walk(self, path: str, passing: Passing | None = None) -> int:
         """Walk to a directory and return it open, for the caller to close; others may walk meanwhile."""
-        return _Walk(self._top, self._trusted, path, passing=passing).run()
+        return _Walk(self._top, self._trusted, path, make=False, passing=passing).run()
 
     @contextmanager
     def readable(self, folder: int) -> Iterator[int]:
@@ -144,7 +144,7 @@ class _Walk:
     """The way to one directory; all descriptors but the last are closed at its end."""
 
     def __init__(
-        self, top: int, trusted: set[int], path: str, *, make: bool = False, passing: Passing | None = None
+        self, top: int, trusted: set[int], path: str, *, make: bool, passing: Passing | None = None
     ) -> None:
         self._trusted = trusted
         self._path = path
