@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from nodemanager.api.edge.bridge_parts import FORMATS, OPAQUE, HeartbeatSource, StateSource
 from nodemanager.api.edge.edgecluster import EdgeClusterStatus
 from nodemanager.client.calls import Selection
 from nodemanager.controllers.edge_clusters.reading import DAEMON_SETS
-from nodemanager.fleet.edge import findings
+from nodemanager.fleet.edge import decoding, findings
 from nodemanager.kube import conditions
 from nodemanager.kube.core import CONFIG_MAPS, EVENTS
 from nodemanager.kube.objects import Untyped
@@ -334,3 +335,28 @@ async def test_both_programs_that_it_may_ask_with_do_the_same(site: EdgeSite) ->
         assert (await by_kubectl.tell("dance")) == "refused there is no command dance"
     finally:
         by_kubectl.end()
+
+
+@pytest.mark.parametrize("field", ["", "at"])
+async def test_signs_of_life_and_states_in_every_form_of_a_profile(site: EdgeSite, field: str) -> None:
+    environ, now = (await site.daemon_set.pod("a")).environ, site.now
+    for form in FORMATS:
+        more = {"BEAT_FORMAT": form, "BEAT_FIELD": field, "STATE_FIELD": field, "LOCK_FIELD": "",
+                "DIRECTION_FIELD": ""}  # fmt: skip
+        one = Pod("a", {**environ, **more}, lambda: now)
+        one.start()
+        try:
+            await one.does("begin")
+            await one.does("skip", "CommitBond")
+            assert await one.does("step") == "JoinStorage", "it reads what it wrote"
+        finally:
+            one.end()
+        bridge, client = site.daemon_set.bridge, site.api.client
+        beats = await client.get(CONFIG_MAPS, bridge.heartbeats.config_map, bridge.namespace)
+        source = HeartbeatSource(config_map="x", field=field, format=form)
+        beat = decoding.beat(source, (beats.data or {})[f"{bridge.heartbeats.key_prefix}a"])
+        assert beat.at == (None if form == OPAQUE else now)
+        state = await client.get(CONFIG_MAPS, bridge.state.config_map, bridge.namespace)
+        text = (state.data or {})[bridge.state.key]
+        found = decoding.state(StateSource(config_map="x", key="x", field=field), bridge.states, text)
+        assert found.raw == "JoinStorage"
