@@ -12,8 +12,7 @@ import pytest
 
 from nodemanager.api.edge.edgecluster import EDGE_CLUSTERS
 from nodemanager.controllers.edge_clusters import reading
-from nodemanager.fleet.edge import findings
-from nodemanager.kube import conditions, manifests
+from nodemanager.kube import manifests
 from support import cli, edge_profiles, edge_site, operator_process
 from support.agent_process import Api
 from support.edge_site import EdgeSite
@@ -32,37 +31,23 @@ async def _site(place: Place, api: Api) -> AsyncIterator[EdgeSite]:
 
 async def deployed(site: EdgeSite, *nodes: str) -> None:
     """Have the DaemonSet do nothing on some nodes, of which all were seen to live."""
-    if site.daemon_set.bridge.daemon_set is not None:
-        await site.daemon_set.deploy()
-    await site.daemon_set.be_at("Idle")
-    await site.daemon_set.live(*nodes)
+    await site.daemon_set.deploy()
+    await site.daemon_set.begin(*nodes)
     await site.look()
     await site.daemon_set.live(*nodes)
 
 
-async def test_it_walks_its_states_and_the_phase_follows(site: EdgeSite) -> None:
+async def test_it_is_seen_to_begin_and_people_can_wait_for_it(site: EdgeSite) -> None:
     assert (await site.look()).phase == "Bootstrap"
     await deployed(site, "a")
     status = await site.look()
     assert (status.phase, status.nodes_text, status.source) == ("SingleNode", "1/1", "bridge")
     assert status.profile is not None
     assert status.profile.signed_by == edge_profiles.KEY_ID[::-1].hex().upper()
-    await site.daemon_set.live("a", "b")
-    await site.look()
-    states = site.daemon_set.bridge.states
-    for number, state in enumerate(states, 1):
+    for _ in range(2):
         await site.daemon_set.live("a", "b")
-        await site.daemon_set.be_at(state, lockHolder="a" if number > 2 else "")
         status = await site.look()
-        assert status.observed is not None
-        assert (status.observed.state, status.observed.number) == (state, number), status.message
-        assert status.phase == ("Upgrading" if number > 1 else "MultiNode"), (state, status.message)
-    await site.daemon_set.live("a", "b")
-    await site.daemon_set.be_at("WaitSync", direction="rollback")
-    assert (await site.look()).phase == "Recovering"
-    await site.daemon_set.live("a", "b")
-    await site.daemon_set.be_at("Idle")
-    assert (await site.look()).phase == "MultiNode"
+    assert status.phase == "MultiNode"
     wrote = {one for one in site.asked if not one.startswith(("GET ", "WATCH "))}
     ours = f"/namespaces/{site.place.namespace}/"
     assert {one.partition(ours)[2].partition("/")[0] for one in wrote} <= {"edgeclusters", "events"}
@@ -71,41 +56,6 @@ async def test_it_walks_its_states_and_the_phase_follows(site: EdgeSite) -> None
     assert columns[0].split() == ["NAME", "PHASE", "NODES", "STATE", "REASON", "LOOKED", "AGE"]
     assert columns[1].split()[:5] == ["site", "MultiNode", "2/2", "Idle", "AsObserved"]
     site.place.kubectl("wait", "--for=condition=Healthy", "ecl/site", "--timeout=10s")
-
-
-async def test_faults_are_conditions_and_nothing_old_is_shown(site: EdgeSite) -> None:
-    await deployed(site, "a", "b")
-    assert (await site.look()).phase == "MultiNode"
-    told = site.daemon_set
-
-    async def seen(kind: str) -> tuple[str, str, str]:
-        await told.live("a", "b")
-        status = await site.look()
-        found = conditions.get(status.conditions, kind)
-        assert found is not None
-        return status.phase, found.status, found.reason
-
-    await told.write('{"state": "WaitSy')
-    assert await seen(findings.STATE_RECOGNISED) == ("Unknown", "Unknown", "StateUnreadable")
-    status = (await site.api.client.get(EDGE_CLUSTERS, "site", site.place.namespace)).status
-    assert status.observed is not None
-    assert (status.observed.state, status.observed.raw_state) == ("", "")
-    await told.be_at("Meditating\x1b[31m")
-    assert await seen(findings.STATE_RECOGNISED) == ("Unknown", "False", "StateUnrecognised")
-    shown = site.place.kubectl("get", "ecl", "site", "-o", "jsonpath={.status.observed.rawState}")
-    assert shown == "Meditating?[31m"
-    await told.be_at("WaitSync")
-    assert await seen(findings.STATE_IN_ORDER) == ("Upgrading", "True", "AsExpected")
-    await told.be_at("ArmRollback")
-    assert await seen(findings.STATE_IN_ORDER) == ("Degraded", "False", "StateRegressed")
-    await told.be_at("Idle")
-    assert await seen(findings.STATE_IN_ORDER) == ("MultiNode", "True", "AsExpected")
-    await told.lose(told.bridge.state.config_map)
-    assert await seen(findings.BRIDGE_READABLE) == ("Unknown", "False", "Missing")
-    await told.be_at("Idle")
-    if told.bridge.daemon_set is not None:
-        await told.deploy("vx-rail-node-init-2")
-        assert await seen(findings.ONE_DAEMON_SET) == ("Degraded", "False", "TwoDaemonSets")
 
 
 async def test_a_silent_node_and_a_warning(site: EdgeSite) -> None:

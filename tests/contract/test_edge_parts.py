@@ -80,9 +80,8 @@ async def _whole(place: Place, api: Api, known: None) -> AsyncIterator[Whole]:
             }
             told = obj(INSTANCES, "db", place.namespace, status=machine)
             place.kubectl("apply", "-f", "-", stdin=manifests.dump([told]))
-            if site.daemon_set.bridge.daemon_set is not None:
-                await site.daemon_set.deploy()
-            await site.daemon_set.be_at("Idle")
+            await site.daemon_set.deploy()
+            await site.daemon_set.begin("a", "b")
             await found.look()
             yield found
 

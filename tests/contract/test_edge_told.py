@@ -24,9 +24,8 @@ async def tell(site: EdgeSite, name: str, host: ToldHost) -> None:
 
 async def test_what_agents_tell_is_in_the_status_and_of_a_silent_one_nothing(place: Place, api: Api) -> None:
     async with edge_site.standing(place, api) as site:
-        if site.daemon_set.bridge.daemon_set is not None:
-            await site.daemon_set.deploy()
-        await site.daemon_set.be_at("Idle")
+        await site.daemon_set.deploy()
+        await site.daemon_set.begin("a", "b")
         for name, host in {"a": ToldHost(), "b": ToldHost(mode="active-backup")}.items():
             await api.client.create(MANAGED_NODES, {"metadata": {"name": name}}, place.namespace)
             await tell(site, name, host)

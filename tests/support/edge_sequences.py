@@ -2,6 +2,10 @@
 
 The truth is in `EdgeWorld`; the operator reads it by HTTP, is replaced by another one, has its clock set, and
 meets answers that are cut off, refused or never come. After every look, what it says is held against that.
+
+What the DaemonSet leaves is written here, and not by the script of `support.daemonset`: a thousand histories
+are tens of thousands of writes, each of which would be a process there, and many of them are texts that no
+script would write, as a state that is named twice or is 70,000 characters long.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ from nodemanager.runtime.queue import WorkQueue
 from support import edge_profiles
 from support.agent_process import Api
 from support.clients import Tokens
+from support.daemonset.pods import DaemonSet
 from support.either import Place
-from support.fake_daemonset import FakeDaemonSet
 from support.rendering import Inline
 from support.scripted_server import until
 
@@ -68,7 +68,7 @@ class EdgeSite:
 
     place: Place
     api: Api
-    daemon_set: FakeDaemonSet
+    daemon_set: DaemonSet
     profile: Untyped
     clusters: Cache[EdgeCluster]
     reconcile: Reconcile
@@ -168,7 +168,7 @@ async def standing(
         AuditSettings(), WorkQueue("edge", metrics=Registry()),
     )  # fmt: skip
     site = EdgeSite(
-        place, api, FakeDaemonSet(api.client, bridge), obj, caches[EDGE_CLUSTERS],
+        place, api, DaemonSet(place, api.client, bridge, lambda: site.now), obj, caches[EDGE_CLUSTERS],
         edge_clusters.REGISTRATION.build(context), events, registry, caches[EDGE_PROFILES], context, asked,
         faults,
     )  # fmt: skip
@@ -178,6 +178,7 @@ async def standing(
         await until(lambda: all(one.has_synced for one in caches.values()))
         yield site
     finally:
+        site.daemon_set.end()
         await tasks.end(running)
         await client.close()
         place.kubectl("delete", "edgeprofile", name, "--wait=false")

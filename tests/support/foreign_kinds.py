@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nodemanager.backends.storage.piraeus.objects import LINSTOR_CLUSTERS, LINSTOR_SATELLITES
@@ -37,10 +37,10 @@ def obj(kind: Resource[Any], name: str, namespace: str = "", **content: Any) -> 
 
 
 @contextlib.contextmanager
-def defined(place: Place) -> Iterator[None]:
+def defined(place: Place, kinds: Sequence[Resource[Any]] = KINDS) -> Iterator[None]:
     """Have a server know these kinds for the length of a test."""
-    names = [f"crd/{kind.plural}.{kind.group}" for kind in KINDS]
-    place.kubectl("apply", "-f", "-", stdin=manifests.dump([definition(kind) for kind in KINDS]))
+    names = [f"crd/{kind.plural}.{kind.group}" for kind in kinds]
+    place.kubectl("apply", "-f", "-", stdin=manifests.dump([definition(kind) for kind in kinds]))
     try:
         place.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
         yield

@@ -112,7 +112,9 @@ async def test_a_migration_without_a_phase_has_not_ended() -> None:
             moves.append({"metadata": {"name": name}, "status": {"phase": phase}})
         seen = await system.observe()
         assert seen.migrations == ("vms/one", "vms/two")
-        assert machines.judge(seen).text.endswith("2 migrations under way")
+        assert machines.judge(seen).text.endswith(", 2 migrations under way")
+        del moves[0]
+        assert machines.judge(await system.observe()).text.endswith(", 1 migration under way")
 
 
 async def test_an_instance_that_is_being_moved() -> None:
@@ -123,6 +125,23 @@ async def test_an_instance_that_is_being_moved() -> None:
     found["status"]["migrationState"]["endTimestamp"] = "2026-03-01T04:01:00Z"
     async with kubevirt(found) as (system, _):
         assert [one.migrating for one in (await system.observe()).machines] == [False]
+
+
+@pytest.mark.parametrize(
+    ("phase", "state", "words"),
+    [
+        ("Running", UNKNOWN, "vms/db: its node b gives no signs of life"),
+        ("Scheduled", UNKNOWN, "vms/db: its node b gives no signs of life"),
+        ("Succeeded", HEALTHY, "1 run, 0 of them can be migrated live"),
+        ("Failed", UNHEALTHY, "vms/db is Failed"),
+    ],
+)
+def test_what_runs_on_a_node_that_is_silent_is_not_known_to_run(phase: str, state: str, words: str) -> None:
+    """KubeVirt says Running of it for as long as its pod is there, and the node has no say any more."""
+    here = RunningMachine("vms/web", "Running", "a", ready=True)
+    there = RunningMachine("vms/db", phase, "b", ready=True)
+    verdict = machines.judge(MachineFacts((there, here)), {"b", "c"})
+    assert (verdict.state, verdict.text) == (state, words)
 
 
 def test_text_of_others_steers_no_terminal() -> None:

@@ -132,7 +132,7 @@ def decide(site: Site, now: datetime) -> EdgeClusterStatus:
     nodes = [one for one in nodes if one.name in expected or not heartbeats.forgotten(one, limits, now)]
     membership.judge(site.profile, cluster, nodes, said)
     by_hosts = site_view.view(nodes, site.profile.spec, site.agents, said)
-    looked = parts.combined(parts.seen(site.parts, site.profile.spec, cluster), by_hosts.parts)
+    looked = parts.combined(parts.seen(site.parts, site.profile.spec, cluster, nodes), by_hosts.parts)
     whole = parts.combined(seen.parts if seen else {}, looked)
     if seen is not None or looked:
         parts.judge(whole, looked, said)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from nodemanager.api.edge.edgecluster import HEALTHY, NOT_OBSERVED, UNHEALTHY, UNKNOWN
 from nodemanager.fleet.edge.decoding import printable
+from nodemanager.kube import wording
 
 RUNNING: Final = "Running"
 BEGINNING: Final = ("Pending", "Scheduling", "Scheduled")
@@ -45,12 +46,15 @@ class MachineVerdict:
     text: str
 
 
-def judge(seen: MachineFacts) -> MachineVerdict:
-    """Say how the virtual machines of a site are."""
+def judge(seen: MachineFacts, silent: Collection[str] = ()) -> MachineVerdict:
+    """Say how the virtual machines of a site are; `silent` are nodes that give no signs of life.
+
+    What runs there is as it was when somebody could still tell: who would say otherwise is gone, too.
+    """
     if not seen.sees_machines:
         return MachineVerdict(NOT_OBSERVED, "there is nothing that runs virtual machines")
     faults = [text for one in seen.machines for text in _faults(one)]
-    unknown = [text for one in seen.machines for text in _unknown(one)]
+    unknown = [text for one in seen.machines for text in _unknown(one, silent)]
     state = UNHEALTHY if faults else UNKNOWN if unknown else HEALTHY
     return MachineVerdict(state, "; ".join([*faults, *unknown]) or _summary(seen))
 
@@ -65,10 +69,12 @@ def _faults(one: RunningMachine) -> Iterator[str]:
         yield f"{name} is not ready"
 
 
-def _unknown(one: RunningMachine) -> Iterator[str]:
+def _unknown(one: RunningMachine, silent: Collection[str]) -> Iterator[str]:
     name = printable(one.name)
     if one.phase in ("", UNKNOWN):
         yield f"{name}: nobody knows how it is"
+    elif one.node in silent and one.phase in (RUNNING, *BEGINNING):
+        yield f"{name}: its node {printable(one.node)} gives no signs of life"
     elif one.phase == RUNNING and one.ready is None:
         yield f"{name}: nothing says whether it is ready"
 
@@ -76,5 +82,5 @@ def _unknown(one: RunningMachine) -> Iterator[str]:
 def _summary(seen: MachineFacts) -> str:
     running = [one for one in seen.machines if one.phase == RUNNING]
     movable = sum(one.migratable is True for one in running)
-    moving = f", {len(seen.migrations)} migrations under way" if seen.migrations else ""
+    moving = f", {wording.plural(len(seen.migrations), 'migration')} under way" if seen.migrations else ""
     return f"{len(running)} run, {movable} of them can be migrated live{moving}"

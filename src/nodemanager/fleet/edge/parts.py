@@ -6,17 +6,20 @@ before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from nodemanager.api.edge.edgecluster import (
     FRESH,
+    GONE,
     HEALTHY,
     NOT_OBSERVED,
+    STALE,
     UNHEALTHY,
     UNKNOWN,
     EdgeCluster,
+    EdgeNode,
     PartHealth,
 )
 from nodemanager.api.edge.edgeprofile import EdgeProfileSpec
@@ -67,18 +70,23 @@ class SitePartFacts:
 NOBODY: Final = SitePartFacts()
 
 
-def seen(facts: SitePartFacts, spec: EdgeProfileSpec, cluster: EdgeCluster) -> dict[str, PartHealth]:
-    """Return how the parts are that were looked at."""
-    return {name: _health(one, spec, cluster) for name, one in facts.asked().items()}
+def seen(
+    facts: SitePartFacts, spec: EdgeProfileSpec, cluster: EdgeCluster, nodes: Sequence[EdgeNode] = ()
+) -> dict[str, PartHealth]:
+    """Return how the parts are that were looked at; of what is on a silent node nobody knows."""
+    silent = {one.name for one in nodes if one.heartbeat in (STALE, GONE)}
+    return {name: _health(one, spec, cluster, silent) for name, one in facts.asked().items()}
 
 
-def _health(one: PartFacts, spec: EdgeProfileSpec, cluster: EdgeCluster) -> PartHealth:
+def _health(
+    one: PartFacts, spec: EdgeProfileSpec, cluster: EdgeCluster, silent: Collection[str]
+) -> PartHealth:
     if one.read.answer != FRESH:
         return PartHealth(state=UNKNOWN, said=printable(one.read.message))
     if one.storage is not None:
         verdict = judging.judge(one.storage, wanted(spec, cluster))
         return PartHealth(state=verdict.state, said=printable(verdict.text))
-    judged = machines.judge(one.machines or MachineFacts(sees_machines=False))
+    judged = machines.judge(one.machines or MachineFacts(sees_machines=False), silent)
     return PartHealth(state=judged.state, said=printable(judged.text))
 
 

@@ -42,6 +42,26 @@ def looked(storage: PartFacts | None, machines: PartFacts | None = None) -> Edge
     return status
 
 
+def test_a_machine_of_a_node_that_is_silent_is_not_shown_as_running() -> None:
+    world, status = EdgeWorld(nodes={"a": EdgeNodeOfWorld(), "b": EdgeNodeOfWorld()}), EdgeClusterStatus()
+    facts = MachineFacts((RunningMachine("vms/db", "Running", "b", ready=True),))
+    told: list[tuple[str, str]] = []
+    for _ in range(8):
+        world.pass_time(30)
+        cluster = EdgeCluster(spec=EdgeClusterSpec(profile="vx-rail"), status=status)
+        seen = SitePartFacts(virtualisation=PartFacts("KubeVirt in vms", machines=facts))
+        status = deciding.decide(Site(cluster, VX, AgentFacts(), world.facts(), seen), world.now)
+        world.nodes["b"].alive = len(told) < 2
+        assert status.virtualisation is not None
+        told.append((status.phase, status.virtualisation.state))
+    assert told[1:3] == [("MultiNode", "Healthy")] * 2
+    assert told[-1] == ("Degraded", "Unknown")
+    assert status.virtualisation == PartHealth(
+        state="Unknown", said="vms/db: its node b gives no signs of life"
+    )
+    assert status.reason == "HeartbeatStale"
+
+
 def test_where_nobody_looks_all_is_as_before() -> None:
     status = looked(None)
     assert (status.phase, status.storage) == ("MultiNode", PartHealth(state="Healthy", said="healthy"))
