@@ -192,9 +192,9 @@ def test_a_folder_further_up_that_was_exchanged_is_walked_to_again_too(tmp_path:
     tree = Tree("/")
     journal = Journal(tree, str(above / "state"))
     journal.owe({WEB: ["/a"]})
+    tree.folder(str(above))  # what somebody else has walked to stays open
     above.rename(tmp_path / "old")
     above.mkdir()
-    tree.folder(str(tmp_path / "old"))  # what was walked to stays open
     journal.owe({DB: ["/b"]})
     assert causes(on_disk(journal)) == {"service:web": ("/a",), "service:db": ("/b",)}
 
