@@ -213,6 +213,7 @@ async def test_what_is_not_served_is_refused_by_name(server: Server) -> None:
                 await client.list(resource, Selection(NAMESPACE if resource.namespaced else ""))
 
 
+@pytest.mark.execs
 def test_up_serves_and_operates_without_a_cluster_and_stops_clean(tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     data, root = tmp_path / "data", tmp_path / "root"
