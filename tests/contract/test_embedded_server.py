@@ -41,7 +41,7 @@ SET: dict[str, Any] = {
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    with server_process.running(tmp_path / "data") as started:
+    with server_process.running(tmp_path / "data", first=True) as started:
         yield started
 
 
@@ -293,7 +293,7 @@ async def test_manifests_are_judged_as_by_kube_apiserver(server: Server, verdict
 
 async def test_a_namespace_that_somebody_made_before_is_used(tmp_path: Path) -> None:
     """`kubectl create namespace nodemanager` comes first in many a guide."""
-    with server_process.running(tmp_path / "data") as server:
+    with server_process.running(tmp_path / "data", first=True) as server:
         async with server_process.admin_session(server) as http:
             body = {"metadata": {"name": NAMESPACE, "labels": {"by": "hand"}}}
             async with http.post("/api/v1/namespaces", json=body) as response:
