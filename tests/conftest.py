@@ -12,7 +12,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from support import apiserver, examples, leftovers, likeness, long_first
+from support import apiserver, examples, forks, leftovers, likeness, long_first
 
 # How long an example takes says something about the machine, and about who else uses it.
 hypothesis.settings.register_profile(
@@ -31,6 +31,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join([*_FOUND, str(Path(__file__).parent)]
 def pytest_configure(config: pytest.Config) -> None:
     """Blame the test that leaves a socket open, and no test for a kube-apiserver of another version."""
     config.pluginmanager.register(long_first)
+    config.pluginmanager.register(forks)
     config.pluginmanager.register(leftovers)
     config.pluginmanager.register(likeness)
 

@@ -41,7 +41,7 @@ SET: dict[str, Any] = {
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    with server_process.running(tmp_path / "data") as started:
+    with server_process.running(tmp_path / "data", first=True) as started:
         yield started
 
 
@@ -213,6 +213,7 @@ async def test_what_is_not_served_is_refused_by_name(server: Server) -> None:
                 await client.list(resource, Selection(NAMESPACE if resource.namespaced else ""))
 
 
+@pytest.mark.execs
 def test_up_serves_and_operates_without_a_cluster_and_stops_clean(tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     data, root = tmp_path / "data", tmp_path / "root"
@@ -292,7 +293,7 @@ async def test_manifests_are_judged_as_by_kube_apiserver(server: Server, verdict
 
 async def test_a_namespace_that_somebody_made_before_is_used(tmp_path: Path) -> None:
     """`kubectl create namespace nodemanager` comes first in many a guide."""
-    with server_process.running(tmp_path / "data") as server:
+    with server_process.running(tmp_path / "data", first=True) as server:
         async with server_process.admin_session(server) as http:
             body = {"metadata": {"name": NAMESPACE, "labels": {"by": "hand"}}}
             async with http.post("/api/v1/namespaces", json=body) as response:

@@ -23,6 +23,7 @@ THEIRS = [
     "pod", "pod.spec.containers", "lease", "poddisruptionbudget", "role", "rolebinding", "clusterrole",
     "clusterrolebinding", "validatingadmissionpolicy", "validatingadmissionpolicybinding",
 ]  # fmt: skip
+pytestmark = pytest.mark.xdist_group("openapi")  # one server for all of them
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 

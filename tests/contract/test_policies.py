@@ -12,6 +12,7 @@ from support.policy_cases import CASES
 from support.policy_server import Server
 from support.policy_table import Case
 
+pytestmark = pytest.mark.xdist_group("policies")  # one server for all of them
 BOTH = ["embedded", pytest.param("kube-apiserver", marks=pytest.mark.xdist_group("apiserver"))]
 
 

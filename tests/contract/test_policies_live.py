@@ -12,6 +12,7 @@ from nodemanager.api import crds
 from support import policy_server
 from support.policy_server import BINDINGS, POLICIES, Server
 
+pytestmark = pytest.mark.xdist_group("live policies")  # one server for all of them
 BOTH = ["embedded", pytest.param("kube-apiserver", marks=pytest.mark.xdist_group("apiserver"))]
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 NODES = "/apis/common.nodemanager/v1/namespaces/nodemanager/managednodes"

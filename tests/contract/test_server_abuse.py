@@ -28,7 +28,7 @@ MIB = 2**20
 QUEUE = 8.0 if HEAVY else 1.0
 """Seconds to wait behind everybody who asks at the same moment: thousands, when it is heavy."""
 REFUSED = re.compile(rb"$|HTTP/(0\.9|1\.[01]) 4\d\d ")
-pytestmark = pytest.mark.timeout(400 if HEAVY else 180)
+pytestmark = [pytest.mark.timeout(400 if HEAVY else 180), pytest.mark.execs]  # its memory is looked at
 
 
 @pytest.fixture(scope="module")

@@ -90,13 +90,13 @@ def test_the_embedded_api_brings_them_and_leaves_changed_ones(tmp_path: Path) ->
         return {one["metadata"]["name"]: one["spec"]["description"] for one in json.loads(said)["items"]}
 
     data = tmp_path / "data"
-    with server_process.running(data) as server:
+    with server_process.running(data, first=True) as server:
         assert list(shown(server)) == list(SHIPPED)
         Place(server.kubeconfig, "nodemanager", tmp_path).kubectl(
             "patch", "notmpl", "fstrim", "-n", "nodemanager", "--type=merge", "-p",
             '{"spec": {"description": "mine"}}',
         )  # fmt: skip
-    with server_process.running(data) as server:
+    with server_process.running(data, first=True) as server:
         found = shown(server)
     assert found.pop("fstrim") == "mine"
     assert found == {name: one["spec"]["description"] for name, one in SHIPPED.items() if name != "fstrim"}

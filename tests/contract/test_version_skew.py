@@ -24,7 +24,7 @@ from support.folder_host import furnish
 from support.node_tasks import Tasks, shell
 from support.root_tree import needs_root
 
-pytestmark = needs_root
+pytestmark = [needs_root, pytest.mark.xdist_group("skew")]  # one server for all of them
 STATE = "/var/lib/nodemanager"
 NEW = {"type": "string"}
 

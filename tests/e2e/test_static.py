@@ -152,7 +152,7 @@ async def test_its_agent_keeps_a_host_over_tls(program: Path, tmp_path: Path) ->
     (root / "run").mkdir(parents=True)
     key.write_bytes(os.urandom(32).hex().encode())
     key.chmod(0o400)
-    with server_process.running(tmp_path / "server") as server:
+    with server_process.running(tmp_path / "server", first=True) as server:
         agent = Agent(
             root, "nodemanager", server.kubeconfig, argv=(str(program),), flags=("--state.key-file", str(key))
         )

@@ -52,7 +52,7 @@ class Cluster:
 @pytest.fixture
 def cluster(tmp_path: Path, unpacked: OciImage) -> Iterator[Cluster]:
     """An API with the operator's account, and what a kubelet gives its pod."""
-    with server_process.running(tmp_path / "data") as server:
+    with server_process.running(tmp_path / "data", first=True) as server:
         api = FleetApi(server.kubeconfig)
         for one in MANIFESTS.values():
             if one["metadata"]["name"] == OPERATOR and one["kind"] != "Deployment":

@@ -80,7 +80,7 @@ def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         network, address = bridge.plug("node")
         binds = {repository.repo: "/srv/repository", image.root: "/opt/image"}
         with (
-            server_process.running(folder / "data", host=bridge.address) as server,
+            server_process.running(folder / "data", host=bridge.address, first=True) as server,
             Machine.boot(binds=binds, network=network) as machine,
         ):
             machine.write("/etc/apt/sources.list", "deb [trusted=yes] file:/srv/repository ./\n")

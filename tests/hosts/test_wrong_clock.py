@@ -20,7 +20,7 @@ def test_a_clock_that_is_wrong_by_a_year_is_named_where_people_look(tmp_path: Pa
     root = tmp_path / "host"
     for name in ("etc", "run"):
         (root / name).mkdir(parents=True)
-    with server_process.running(tmp_path / "server") as server:
+    with server_process.running(tmp_path / "server", first=True) as server:
         assert server.cli("crds", "--install").returncode == 0
         environ = faked_clock(tmp_path / "clock", days * 86400)
         agent = Agent(root, NAMESPACE, server.kubeconfig, environ=environ)

@@ -281,7 +281,7 @@ def serving(
     """
     with contextlib.ExitStack() as stack:
         if apiserver.assets() is None if embedded is None else embedded:
-            server = stack.enter_context(server_process.running(folder / "data", host=address))
+            server = stack.enter_context(server_process.running(folder / "data", host=address, first=True))
             api = FleetApi(server.kubeconfig, server)
         else:
             kube = stack.enter_context(apiserver.running(folder / "kube", host=address))

@@ -24,6 +24,7 @@ import yaml
 from nodemanager.cli import embedded_api
 from nodemanager.server.embedded import EmbeddedServer
 from nodemanager.server.http.endpoint import Endpoint
+from support import seeds
 from support.policy_table import CRD, Case
 from support.raw_api import Answer, Connection
 
@@ -141,6 +142,7 @@ def _decoded(text: str) -> bytes:
 @contextlib.contextmanager
 def embedded(folder: Path) -> Iterator[Server]:
     """Run the embedded server, with TLS and RBAC, in a thread."""
+    seeds.plant(folder)
     server = EmbeddedServer(embedded_api.options(folder, Endpoint(port=0)))
     runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
     loop = runner.get_loop()

@@ -20,6 +20,7 @@ import aiohttp
 from nodemanager.client.auth import kubeconfig
 from nodemanager.client.auth.config import ClientConfig, TlsIdentity
 from nodemanager.host.process import runner
+from support import seeds
 from support.apiserver import free_port
 from support.connector import Connector
 
@@ -92,8 +93,10 @@ class Server:
 
 
 @contextlib.contextmanager
-def running(folder: Path, *flags: str, host: str = "127.0.0.1") -> Iterator[Server]:
-    """A server that is gone at the end, whatever happened to it."""
+def running(folder: Path, *flags: str, host: str = "127.0.0.1", first: bool = False) -> Iterator[Server]:
+    """A server that is gone at the end, whatever happened to it; with `first` it finds nothing stored."""
+    if not first:
+        seeds.plant(folder)
     server = Server(folder, *flags, host=host)
     server.start()
     try:

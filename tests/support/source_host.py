@@ -45,7 +45,9 @@ class SourceHost(Host):
         """Start an API and boot the host; nothing is left in the end."""
         with contextlib.ExitStack() as stack:
             bridge = stack.enter_context(Bridge())
-            server = stack.enter_context(server_process.running(folder / "data", host=bridge.address))
+            server = stack.enter_context(
+                server_process.running(folder / "data", host=bridge.address, first=True)
+            )
             namespace, address = bridge.plug(name)
             machine = stack.enter_context(Machine.boot(name, binds=host_python.binds(), network=namespace))
             yield cls(name, address, machine, FleetApi(server.kubeconfig))

@@ -13,11 +13,13 @@ from nodemanager.client.auth.config import ClientConfig
 from nodemanager.host.process import runner
 from nodemanager.server.embedded import EmbeddedServer
 from nodemanager.server.http.endpoint import Endpoint
+from support import seeds
 
 
 @contextlib.asynccontextmanager
 async def serving(folder: Path) -> AsyncIterator[tuple[ClientConfig, Path]]:
     """Serve a data folder; yields how its administrator connects, and the kubeconfig that says so."""
+    seeds.plant(folder / "data")
     server = EmbeddedServer(embedded_api.options(folder / "data", Endpoint(port=0)))
     running = asyncio.create_task(server.run())
     try:

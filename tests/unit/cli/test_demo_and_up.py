@@ -28,6 +28,7 @@ from support.clients import connected
 from support.host_attempts import task
 from support.root_tree import needs_root
 
+pytestmark = pytest.mark.execs
 NOBODY = 65534
 
 

@@ -19,6 +19,7 @@ from nodemanager.cli import main, program
 from support import cli
 from support.scripted_server import Exchange, serve, until
 
+pytestmark = pytest.mark.execs
 HEAVY = (
     "asyncio",
     "ssl",

@@ -12,6 +12,7 @@ import pytest
 from nodemanager.api import crds, kinds
 from nodemanager.kube import manifests
 
+pytestmark = pytest.mark.xdist_group("generate")  # everything is generated once for all of them
 ROOT = Path(__file__).resolve().parents[3]
 CRDS = [f"{kind.resource.qualified_name}.yaml" for kind in kinds.BY_NAME]
 FILES = [

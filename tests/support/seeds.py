@@ -1,0 +1,54 @@
+"""The store of an embedded server that has been started once, for those that are started to be used.
+
+A first start writes our kinds, roles, policies and templates, which takes half a second. Tests whose subject
+that is begin with an empty folder (`first`); in all others the server finds them there, as at every start but
+the first. Its authority and its keys are its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import shutil
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+from nodemanager.cli import embedded_api
+from nodemanager.server.embedded import DATABASE, EmbeddedServer
+from nodemanager.server.http.endpoint import Endpoint
+
+_made = threading.Lock()
+
+
+def plant(data: Path) -> None:
+    """Put such a store into the data folder of a server, unless it has one."""
+    if (data / DATABASE).exists():
+        return
+    with _made:
+        seed = _seed()
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    shutil.copy(seed, data / DATABASE)
+
+
+@cache
+def _seed() -> Path:
+    """Return the store of a server that has listened, and has ended; made once in a process."""
+    folder = tempfile.mkdtemp(prefix="nm-seed-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    data = Path(folder) / "data"
+    with ThreadPoolExecutor(1) as thread:  # whoever asks may have an event loop of its own
+        thread.submit(asyncio.run, _start_and_end(data)).result()
+    return data / DATABASE
+
+
+async def _start_and_end(data: Path) -> None:
+    server = EmbeddedServer(embedded_api.options(data, Endpoint(port=0)))
+    running = asyncio.create_task(server.run())
+    ready = asyncio.create_task(server.ready())
+    await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)
+    assert ready.done(), running.exception()
+    running.cancel()
+    await asyncio.wait({running})
