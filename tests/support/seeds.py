@@ -8,8 +8,6 @@ the first. Its authority and its keys are its own.
 from __future__ import annotations
 
 import asyncio
-import atexit
-import shutil
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -30,18 +28,18 @@ def plant(data: Path) -> None:
     with _made:
         seed = _seed()
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    shutil.copy(seed, data / DATABASE)
+    (data / DATABASE).touch(mode=0o600)
+    (data / DATABASE).write_bytes(seed)
 
 
 @cache
-def _seed() -> Path:
+def _seed() -> bytes:
     """Return the store of a server that has listened, and has ended; made once in a process."""
-    folder = tempfile.mkdtemp(prefix="nm-seed-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    data = Path(folder) / "data"
-    with ThreadPoolExecutor(1) as thread:  # whoever asks may have an event loop of its own
+    with tempfile.TemporaryDirectory(prefix="nm-") as folder, ThreadPoolExecutor(1) as thread:
+        data = Path(folder) / "data"
+        # In a thread, as whoever asks may have an event loop of its own.
         thread.submit(asyncio.run, _start_and_end(data)).result()
-    return data / DATABASE
+        return (data / DATABASE).read_bytes()
 
 
 async def _start_and_end(data: Path) -> None:
