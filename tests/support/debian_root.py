@@ -40,8 +40,11 @@ PACKAGES = (
     "procps",
     "wireguard-tools",
 )
-BARE = ("systemd", "systemd-sysv", "dbus", "iproute2", "procps")
-"""What a host has besides the essential packages, for the static program, which needs nothing of it."""
+BARE = ("apt", "systemd", "systemd-sysv", "dbus", "iproute2", "procps")
+"""What a host has besides the required packages, for the static program, which needs nothing of it.
+
+Of Debian, apt is one of these; of Ubuntu it is not.
+"""
 UBUNTU = ("jammy", "noble")
 UBUNTU_MIRROR = "http://archive.ubuntu.com/ubuntu"
 UBUNTU_KEYS = (
