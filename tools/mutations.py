@@ -147,8 +147,10 @@ def _can_go(node: ast.stmt, place: _Place) -> bool:
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
         kept = isinstance(target, ast.Attribute | ast.Subscript) or isinstance(node, ast.AugAssign)
         return kept and not place.scope.endswith("__init__")
+    if isinstance(node, ast.Delete):  # of a name it says only that nobody needs it
+        return not all(isinstance(one, ast.Name) for one in node.targets)
     bare = isinstance(node, ast.Return) and node.value is None
-    return bare or isinstance(node, ast.Raise | ast.Continue | ast.Break | ast.Delete)
+    return bare or isinstance(node, ast.Raise | ast.Continue | ast.Break)
 
 
 def _expression(node: ast.expr, place: _Place) -> Iterator[ast.AST]:

@@ -41,6 +41,8 @@ def changes(source: str) -> list[str]:
         ("await check(a)", ["await check(a) -> pass"]),
         ("self.x = a", ["self.x = a -> pass"]),
         ("x = a", []),
+        ("del a, b", []),
+        ("del a.b", ["del a.b -> pass"]),
         ("x += a", ["x += a -> pass"]),
         ("raise Wrong(a)", ["raise Wrong(a) -> pass"]),
         ("return a", ["return a -> return None"]),
