@@ -92,7 +92,11 @@ async def test_a_pass_that_renders_when_it_is_told_to_stop_ends_well(api: Api, s
     assert agent.stop() == 0
     node = await api.node()
     assert not [one.error for one in node.status.configsets if one.error], node.status
-    assert {one.read_text() for one in (agent.root / "etc/slow").iterdir()} == {"slow\n"}
+    slow_ones = agent.root / "etc/slow"
+    written = {one.read_text() for one in slow_ones.iterdir()} if slow_ones.exists() else set()
+    # A pass has 20 s to end by itself, which may be too little here, but not for a file to be whole.
+    cut_off = "cancelling what did not finish in 20 s" in agent.log.read_text()
+    assert written == {"slow\n"} or (cut_off and written <= {"slow\n"}), agent.log.read_text()
 
 
 async def test_the_status_is_written_only_when_it_changes(api: Api, start: Starts) -> None:
