@@ -190,5 +190,5 @@ def test_lintian_finds_nothing(tmp_path: Path) -> None:
     debian_packages.ensure("lintian")
     package = deb.build(MANAGER, tmp_path)
     argv = ["lintian", "--allow-root", "--pedantic", "--fail-on", "error,warning", str(package)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=900, check=False)
     assert (done.returncode, re.findall("^[EWP]: .*", done.stdout, re.MULTILINE)) == (0, [])

@@ -243,7 +243,6 @@ class Neighbourhood:
     def finish(self) -> None:
         """Start the agent anew, which sweeps, and look for what is left."""
         self.host.machine.run("systemctl", "restart", "nodemanager")
-        self._pid = self.host.shows("nodemanager", "MainPID")
         until(self._hears, "an agent that can be asked for a pass")
         self._settle()
         for path in self.watch.ask("left"):
@@ -253,6 +252,8 @@ class Neighbourhood:
 
     def _hears(self) -> bool:
         """Tell whether the agent catches SIGHUP, which ends a process that does not yet."""
+        # Asked for each time: systemd sometimes finds no cgroup for it (219), and has to start it twice.
+        self._pid = self.host.shows("nodemanager", "MainPID")
         status = self.host.text(f"/proc/{self._pid}/status")
         caught = re.search(r"^SigCgt:\s*([0-9a-f]+)$", status, re.MULTILINE)
         return caught is not None and bool(int(caught[1], 16) >> (signal.SIGHUP - 1) & 1)
