@@ -38,17 +38,15 @@ _INHERITED: Final = ("Umask:", "SigBlk:", "SigIgn:", "Uid:", "Gid:", "Groups:", 
 
 
 class ForkParent:
-    """The process to fork off, and what it inherited."""
+    """The process to fork off."""
 
-    def __init__(self) -> None:
-        self.environ = cli.environment()
-        self.inherited = _inherited()
+    def __init__(self, environ: Mapping[str, str]) -> None:
         self._turn = threading.Lock()
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "support.fork_parent", str(theirs.fileno())],
-                env=self.environ, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL,
+                env=environ, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
             )  # fmt: skip
         assert self._channel.recv(100) == b"ready"
@@ -71,6 +69,9 @@ class _State:
     allowed = False
     parent: ForkParent | None = None
     starting = threading.Lock()
+    environ: Mapping[str, str] = {}
+    inherited: tuple[object, ...] = ()
+    """Both as they were before the first test, whichever test is the first to start a program."""
 
 
 @contextlib.contextmanager
@@ -83,11 +84,18 @@ def execs() -> Iterator[None]:
         _State.allowed = before
 
 
+def forget() -> None:
+    """End the process to fork off; the next program that is started has a new one."""
+    if _State.parent is not None:
+        _State.parent.end()
+        _State.parent = None
+
+
 def _execute_child(self: subprocess.Popen[Any], *args: Any, **kwargs: Any) -> None:
     """Take the place of the method of `subprocess.Popen`."""
     wish = _PARAMETERS.bind(self, *args, **kwargs).arguments
-    parent = _parent() if _State.allowed and _is_ours(wish) else None
-    if parent is None or not _is_alike(wish, parent):
+    parent = _parent() if _State.allowed and _is_ours(wish) and _is_alike(wish) else None
+    if parent is None:
         _execute(self, *args, **kwargs)
         return
     pipes = [wish[name] for name in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")]
@@ -112,7 +120,7 @@ def _parent() -> ForkParent | None:
     with _State.starting:
         if _State.parent is None and fork_parent.is_possible():
             with execs():
-                _State.parent = ForkParent()
+                _State.parent = ForkParent(_State.environ)
         return _State.parent
 
 
@@ -130,10 +138,10 @@ def _is_ours(wish: Mapping[str, Any]) -> bool:
     )
 
 
-def _is_alike(wish: Mapping[str, Any], parent: ForkParent) -> bool:
+def _is_alike(wish: Mapping[str, Any]) -> bool:
     """Tell whether a fork would be what a new interpreter is."""
     environ = os.environ if wish["env"] is None else wish["env"]
-    return _read_at_start(environ) == _read_at_start(parent.environ) and _inherited() == parent.inherited
+    return _read_at_start(environ) == _read_at_start(_State.environ) and _inherited() == _State.inherited
 
 
 def _read_at_start(environ: Mapping[Any, Any]) -> dict[str, str]:
@@ -155,6 +163,7 @@ def _inherited() -> tuple[object, ...]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Look at everything that is started."""
+    _State.environ, _State.inherited = cli.environment(), _inherited()
     subprocess.Popen._execute_child = _execute_child  # type: ignore[attr-defined]
 
 
@@ -172,6 +181,4 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_unconfigure() -> None:
     """Leave nothing behind."""
     subprocess.Popen._execute_child = _execute  # type: ignore[attr-defined]
-    if _State.parent is not None:
-        _State.parent.end()
-        _State.parent = None
+    forget()

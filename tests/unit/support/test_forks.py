@@ -94,6 +94,14 @@ def test_so_does_whoever_has_been_changed_since() -> None:
         os.umask(before)
 
 
+def test_the_first_program_of_all_may_be_a_special_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    forks.forget()
+    with monkeypatch.context() as changed:
+        changed.setenv("PYTHONPATH", str(Path(__file__).parents[2]) + os.pathsep)
+        assert not _is_forked()
+    assert _is_forked()
+
+
 @pytest.mark.execs
 def test_so_does_a_test_that_says_so() -> None:
     assert not _is_forked()
