@@ -35,6 +35,8 @@ from nodemanager.kube import times
 
 SETTLE: Final = 15.0
 """Seconds in which links come up again after a flip."""
+OVERDUE: Final = 60.0
+"""Seconds after which a dead-man whose time has come has acted, though it could not write that down."""
 RESERVE: Final = 20
 """Seconds that have to be left until the dead-man acts for a flip to begin."""
 NAP: Final = 0.2
@@ -75,6 +77,8 @@ class BondChanges:
         phase, arming = record.phase(), self._armed(record)
         if phase is Phase.ARMED and arming is None:
             phase = Phase.STAGED  # the host has booted since: the dead-man is gone, and the bond as it was
+        if phase is Phase.ARMED and arming is not None and self.uptime() > arming.until + OVERDUE:
+            phase = Phase.RESTORING
         if phase in (Phase.FIRED, Phase.REVERTED) and (ended := record.restored()) != 0:
             phase = Phase.RESTORING if ended is None else Phase.RESTORE_FAILED
         return BondChange(
