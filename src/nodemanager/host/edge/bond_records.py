@@ -29,6 +29,7 @@ from nodemanager.host.base import HostError
 from nodemanager.host.edge import networkd_files
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.state import state_files
+from nodemanager.host.state.state_files import Owner
 from nodemanager.kube.errors import UNREADABLE
 
 T = TypeVar("T")
@@ -138,8 +139,9 @@ class BondRecord:
                     f"cannot stage {live}: it is a link, which somebody else made; remove it first"
                 )
             if live.exists():
-                mode = live.stat().st_mode & 0o777
-                self._write(f"{BEFORE}/{name}", live.read_bytes(), mode)
+                seen = live.stat()
+                owner = Owner(seen.st_uid, seen.st_gid)
+                self._write(f"{BEFORE}/{name}", live.read_bytes(), seen.st_mode & 0o777, owner)
             else:
                 self._write(f"{ABSENT}/{name}", b"")
             self._write(f"{STAGED}/{name}", text.encode(), 0o644)
@@ -195,9 +197,9 @@ class BondRecord:
         except OSError:
             return None
 
-    def _write(self, name: str, data: bytes, mode: int = 0o600) -> None:
+    def _write(self, name: str, data: bytes, mode: int = 0o600, owner: Owner | None = None) -> None:
         self.tree.forget()
-        state_files.write(self.tree, f"{self.folder}/{name}", data, mode)
+        state_files.write(self.tree, f"{self.folder}/{name}", data, mode, owner)
 
     def _sync(self) -> None:
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -198,3 +199,27 @@ async def test_a_commit_waits_for_a_card_that_is_down_for_a_moment(
     state.write_text("up\n")
     await committing
     assert (host.mode(), host.timers(), phases(host)) == (AFTER, [], ["Committed"])
+
+
+def owned(host: EdgeHost) -> tuple[int, int, int]:
+    found = (host.root / "etc/systemd/network" / NETDEV_FILE).stat()
+    return found.st_uid, found.st_gid, found.st_mode & 0o777
+
+
+@pytest.mark.parametrize("way", ["revert", "dead-man"])
+async def test_files_stay_whose_they_are(host: EdgeHost, way: str) -> None:
+    """As files with a key in them, that only root and systemd-networkd may read."""
+    path = host.root / "etc/systemd/network" / NETDEV_FILE
+    path.chmod(0o640)
+    if os.geteuid() == 0:  # nobody else can give files away
+        os.chown(path, 3, 4)
+    before = owned(host)
+    await flipped(host)
+    if way == "revert":
+        await host.changes().commit(BOND, AFTER)
+        assert owned(host) == before
+        await host.changes().revert(BOND)
+    else:
+        path.unlink()  # somebody removed it meanwhile
+        host.fire()
+    assert (host.files()[NETDEV_FILE], owned(host)) == (NETDEV, before)
