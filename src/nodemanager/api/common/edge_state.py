@@ -59,8 +59,8 @@ class BondState(Struct):
     mtu: Annotated[int, meta("Its MTU; 0 = unknown.", minimum=0)] = 0
     monitor: Annotated[
         int,
-        meta("miimon, in milliseconds; 0 = links are not monitored, and mii of its cards means nothing.",
-             minimum=0),
+        meta("How often its links are looked at, in milliseconds: miimon, or arp_interval. 0 = they are not"
+             " monitored, and mii of its cards means nothing.", minimum=0),
     ] = 0  # fmt: skip
     active: Annotated[
         str, meta("The card that sends, in active-backup.", pattern=_LINK_NAME, max_length=MAX_LINK_NAME)
