@@ -49,8 +49,12 @@ class ToldHost:
     drbd: bool = True
     resources: tuple[str, ...] = ("r0",)
     disk: str = "UpToDate"
+    client: bool | None = None
+    """Whether there shall be none."""
     suspended: str = "no"
     peers: int = 1
+    peer_disk: str = "UpToDate"
+    peer_client: bool | None = None
     connection: str = "Connected"
     replication: str = "Established"
     out_of_sync: int | None = 0
@@ -100,8 +104,8 @@ class ToldHost:
 
     def _drbd(self) -> DrbdState:
         there = DrbdPeerVolume(
-            replication=self.replication, disk="UpToDate", out_of_sync=self.out_of_sync,
-            resync_suspended=self.resync_suspended, done=self.done,
+            replication=self.replication, disk=self.peer_disk, client=self.peer_client,
+            out_of_sync=self.out_of_sync, resync_suspended=self.resync_suspended, done=self.done,
         )  # fmt: skip
         peers = [
             DrbdPeer(name=f"peer{number}", node_id=number, connection=self.connection, volumes=[there])
@@ -109,7 +113,7 @@ class ToldHost:
         ]
         found = [
             DrbdResource(name=one, role="Primary", suspended=self.suspended,
-                         volumes=[DrbdVolume(disk=self.disk)], peers=peers)
+                         volumes=[DrbdVolume(disk=self.disk, client=self.client)], peers=peers)
             for one in self.resources
         ]  # fmt: skip
         return DrbdState(version="8.4.11", resources=found, omitted=self.omitted, error=self.drbd_error)

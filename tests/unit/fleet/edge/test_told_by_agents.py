@@ -141,6 +141,8 @@ told_hosts = st.builds(
     resources=st.sampled_from([(), ("r0",), ("r0", "r1")]),
     disk=st.sampled_from(WORDS[2:4]),
     peers=st.integers(0, 2),
+    peer_disk=st.sampled_from(["UpToDate", "Diskless", "Failed", ""]),
+    peer_client=st.sampled_from([True, False, None]),
     connection=st.sampled_from(WORDS[4:6]),
     replication=st.sampled_from(["Established", "SyncSource", "VerifyT", ""]),
     out_of_sync=st.sampled_from([0, 16, None]),
@@ -155,7 +157,8 @@ def is_well(one: ToldHost) -> bool:
         not one.drbd_error
         and all(
             (one.disk == "UpToDate", one.connection == "Connected", one.peers > 0, one.out_of_sync == 0,
-             one.replication in ("Established", "VerifyT"))
+             one.replication in ("Established", "VerifyT"),
+             one.peer_disk == "UpToDate" or (one.peer_disk == "Diskless" and one.peer_client is True))
             if one.resources else ()
         )
     )  # fmt: skip
