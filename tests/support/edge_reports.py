@@ -38,6 +38,9 @@ class ToldHost:
     """Whether its agent has --edge."""
     bond: str = BOND
     mode: str = "balance-rr"
+    active: str | None = None
+    """The card that sends; where nothing is said, the first one, in active-backup."""
+    cards: tuple[str, ...] = CARDS
     state: str = "up"
     down: tuple[str, ...] = ()
     """Cards whose link is lost."""
@@ -82,11 +85,15 @@ class ToldHost:
 
     def told(self) -> EdgeState:
         """Return what its agent tells of it."""
-        links = [LinkState(name=one, state="up", carrier=one not in self.down, master=BOND) for one in CARDS]
-        slaves = [BondSlave(name=one, mii="down" if one in self.down else "up") for one in CARDS]
+        links = [
+            LinkState(name=one, state="up", carrier=one not in self.down, master=BOND) for one in self.cards
+        ]
+        slaves = [BondSlave(name=one, mii="down" if one in self.down else "up") for one in self.cards]
+        first = self.cards[0] if self.mode == "active-backup" else ""
         bond = BondState(
-            name=self.bond, mode=self.mode, state=self.state, monitor=self.monitor, slaves=slaves
-        )
+            name=self.bond, mode=self.mode, state=self.state, monitor=self.monitor, slaves=slaves,
+            active=first if self.active is None else self.active,
+        )  # fmt: skip
         return EdgeState(
             changed_at=_SINCE,
             boot=BootState(entry=self.boot) if self.boot else None,

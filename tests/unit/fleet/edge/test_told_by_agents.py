@@ -133,6 +133,7 @@ told_hosts = st.builds(
     ready=st.sampled_from(["Applied", "AgentSilent"]),
     edge=st.booleans(),
     mode=st.sampled_from(WORDS[:2]),
+    active=st.sampled_from([None, "data0", "data1", ""]),
     state=st.sampled_from(["up", "down"]),
     down=st.sampled_from([(), ("data0",), ("data0", "data1")]),
     boot=st.sampled_from(["active", "passive", "recovery", ""]),
@@ -175,6 +176,8 @@ def test_never_better_than_what_is_told_and_nothing_of_a_silent_host(hosts: list
         assert all(one.alive == "True" for one in hosts)
         assert all(is_well(one) and one.ready != "AgentSilent" for one in tellers), status.message
         assert len({one.mode for one in tellers}) <= 1
+        sends = {one.told().bonds[0].active for one in tellers if one.mode == "active-backup"}
+        assert len(tellers) < 2 or not sends or (len(sends) == 1 and "" not in sends)
     for node in status.nodes:
         report, one = node.report, named[node.name]
         if report is not None and (one.alive != "True" or one.ready == "AgentSilent"):

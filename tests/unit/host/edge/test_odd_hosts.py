@@ -52,7 +52,8 @@ async def seen(root: Path, proc: str, printed: bytes = b"") -> EdgeState:
 def resource(name: str, word: str, number: int) -> dict[str, Any]:
     """Return a resource of DRBD 9 with the same word and number everywhere."""
     there = {"volume": number, "replication-state": word, "peer-disk-state": word, "peer-client": False,
-             "resync-suspended": word, "out-of-sync": number, "percent-resync-done": float(number)}  # fmt: skip
+             "resync-suspended": word, "out-of-sync": number,
+             "percent-resync-done": float(number)}  # fmt: skip
     peer = {"peer-node-id": number, "name": name, "connection-state": word, "peer-role": word,
             "peer_devices": [there] * 40}  # fmt: skip
     here = {"volume": number, "minor": number, "disk-state": word, "client": False}
