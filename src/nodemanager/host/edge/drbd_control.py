@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from nodemanager.api.common.edge_state import DrbdPeer, DrbdPeerVolume, DrbdResource
+from nodemanager.api.common.edge_state import DISKLESS, DrbdPeer, DrbdPeerVolume, DrbdResource
 from nodemanager.host.base import Follower, HostError, Runner
 from nodemanager.host.edge import drbd, drbd_verify
 from nodemanager.host.edge.drbd_verify import VERIFYING, Heard
@@ -137,9 +137,9 @@ def all_targets(found: DrbdResource) -> list[Target]:
 
 def _with_data(found: DrbdResource) -> list[Target]:
     """Return the volumes on peers that have data, as a tie-breaker has not; raises HostError without any."""
-    here = {one.volume for one in found.volumes if one.disk == drbd.DISKLESS}
+    here = {one.volume for one in found.volumes if one.disk == DISKLESS}
     there = [one for one in all_targets(found)
-             if one.volume not in here and _volume(found, one)[1].disk != drbd.DISKLESS]  # fmt: skip
+             if one.volume not in here and _volume(found, one)[1].disk != DISKLESS]  # fmt: skip
     if not there:
         raise HostError(f"cannot verify {found.name}: there are no two hosts here that have its data")
     return there
@@ -162,7 +162,7 @@ def _volume(found: DrbdResource, target: Target) -> tuple[DrbdPeer, DrbdPeerVolu
 
 def _not_comparable(name: str, peer: DrbdPeer, there: DrbdPeerVolume) -> str:
     in_sync = peer.connection == drbd.CONNECTED and there.replication == drbd.ESTABLISHED
-    if in_sync and there.disk != drbd.DISKLESS:
+    if in_sync and there.disk != DISKLESS:
         return ""
     state = ", ".join(one or "unknown" for one in (peer.connection, there.replication, there.disk))
     return f"cannot verify {name}: it is not connected and in sync with {peer.name} ({state})"

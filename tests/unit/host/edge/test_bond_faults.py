@@ -54,6 +54,19 @@ async def test_a_cable_pulled_after_the_commit_takes_nothing_back(host: EdgeHost
     assert f"Mode={AFTER}" in host.files()[NETDEV_FILE]
 
 
+@pytest.mark.parametrize("monitor", ["miimon", "arp_interval"])
+async def test_a_card_that_is_down_after_a_flip_is_noticed_by_either_monitor(
+    host: EdgeHost, monitor: str
+) -> None:
+    bonding = host.root / "sys/class/net" / BOND / "bonding"
+    for name in ("miimon", "arp_interval"):
+        (bonding / name).write_text("100\n" if name == monitor else "0\n")
+    await flipped(host)
+    (host.root / "sys/class/net/eth2/bonding_slave/mii_status").write_text("down\n")
+    with pytest.raises(HostError, match="eth2 of bondstor is down"):
+        await host.changes().commit(BOND, AFTER)
+
+
 async def test_a_commit_killed_before_its_files_were_there_is_ended_though_a_cable_is_pulled(
     host: EdgeHost,
 ) -> None:
