@@ -18,11 +18,15 @@ from support import apiserver, cases, cel_judge, cel_table
 from support.raw_api import RawApi
 
 CHUNK = 45
-PATHS = {
-    crd["spec"]["names"]["kind"]: f"/apis/{crd['spec']['group']}/{crd['spec']['versions'][0]['name']}"
-    f"{'/namespaces/default' if crd['spec']['scope'] == 'Namespaced' else ''}/{crd['spec']['names']['plural']}"
-    for crd in crds.all_crds()
-}
+
+
+def _path(crd: dict[str, Any]) -> str:
+    spec = crd["spec"]
+    place = "namespaces/default/" if spec["scope"] == "Namespaced" else ""
+    return f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{place}{spec['names']['plural']}"
+
+
+PATHS = {crd["spec"]["names"]["kind"]: _path(crd) for crd in crds.all_crds()}
 SCHEMAS = {
     crd["spec"]["names"]["kind"]: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     for crd in crds.all_crds()

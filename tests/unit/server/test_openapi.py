@@ -102,6 +102,21 @@ def test_names_of_a_custom_kind() -> None:
     assert operation["operationId"] == "listToolsMyShopExampleComV1beta1GadgetForAllNamespaces"
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("Gadget", "create a Gadget"),
+        ("Oddity", "create an Oddity"),
+        ("NodeSeries", "create NodeSeries"),
+        ("Class", "create a Class"),
+    ],
+)
+def test_a_kind_that_ends_like_a_plural_has_no_article(kind: str, said: str) -> None:
+    published_kind = dataclasses.replace(GADGET, kind=kind)
+    path = "/apis/tools.my-shop.example.com/v1beta1/namespaces/{namespace}/gadgets"
+    assert paths_of(published_kind)[path]["post"]["description"] == said
+
+
 def test_a_custom_kind_in_a_builtin_group_has_a_definition_of_its_own() -> None:
     impostor = Published("policy", "v1", "PodDisruptionBudget", "budgets", custom=True)
     assert impostor.definition == "policy.v1.PodDisruptionBudget"

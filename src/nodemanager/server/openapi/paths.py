@@ -72,13 +72,13 @@ class _Verb(NamedTuple):
 
 _VERBS = {
     "list": _Verb("get", "list", "list", "list or watch objects of kind {kind}", ("200",)),
-    "create": _Verb("post", "post", "create", "create {a} {kind}", ("200", "201", "202")),
+    "create": _Verb("post", "post", "create", "create {a}{kind}", ("200", "201", "202")),
     "deletecollection": _Verb(
         "delete", "deletecollection", "delete", "delete collection of {kind}", ("200",)
     ),
     "get": _Verb("get", "get", "read", "read {of}the specified {kind}", ("200",)),
     "update": _Verb("put", "put", "replace", "replace {of}the specified {kind}", ("200", "201")),
-    "delete": _Verb("delete", "delete", "delete", "delete {a} {kind}", ("200", "202")),
+    "delete": _Verb("delete", "delete", "delete", "delete {a}{kind}", ("200", "202")),
     "patch": _Verb("patch", "patch", "patch", "partially update {of}the specified {kind}", ("200", "201")),
 }
 _MEANINGS = {"200": "OK", "201": "Created", "202": "Accepted", "401": "Unauthorized"}
@@ -134,11 +134,18 @@ def _operation(kind: Published, verb: str, subresource: str, *, everywhere: bool
 
 def _description(kind: Published, verb: str, subresource: str) -> str:
     of = f"{subresource} of " if subresource else ""
-    article = f"{of}a" if of else ("an" if kind.kind[0] in "AEIOU" else "a")
+    article = f"{of}a " if of else _article(kind.kind)
     text = _VERBS[verb].text
     if kind.custom and verb == "list":
         text = "list objects of kind {kind}"
     return text.format(kind=kind.kind, of=of, a=article)
+
+
+def _article(noun: str) -> str:
+    """Return the article of a kind, as Kubernetes has it: one that ends like a plural has none."""
+    if noun.endswith("s") and not noun.endswith("ss"):
+        return ""
+    return "an " if noun[0] in "AEIOU" else "a "
 
 
 def _operation_id(kind: Published, verb: str, subresource: str, *, everywhere: bool) -> str:
