@@ -125,6 +125,7 @@ CUTS: dict[str, Callable[[Upgraded], bool]] = {
     "staged": lambda one: one.has(f"{PROGRAM}.new"),
     "intended": lambda one: one.has(f"{STATE}/intent"),
     "replaced": lambda one: one.has(f"{STATE}/intent") and not one.has(f"{PROGRAM}.new"),
+    "tried": lambda one: one.has(f"{STATE}/tried"),
     "restarted": lambda one: one.has(f"{STATE}/restarted"),
     "proven": lambda one: one.has(f"{STATE}/proof") or one.ended(),
     "returned": lambda one: not one.has(f"{PROGRAM}.previous") or one.ended(),
