@@ -68,6 +68,14 @@ def is_address(source: str) -> bool:
     return urllib.parse.urlsplit(source).scheme in _SCHEMES
 
 
+def signature_of(source: str) -> str:
+    """Return where the signature of a file or an address is, unless somebody says otherwise: beside it."""
+    if not is_address(source):
+        return source + SIGNATURE
+    parts = urllib.parse.urlsplit(source)  # what comes after the path, as a token, is for both
+    return parts._replace(path=parts.path + SIGNATURE).geturl()
+
+
 def _opened(source: str) -> io.BufferedIOBase:
     if is_address(source):
         with _told(source):
