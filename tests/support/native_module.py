@@ -26,7 +26,7 @@ def compiled(folder: Path, name: str = "_nodemanager", *libraries: str) -> Modul
         pytest.skip(f"cannot compile {source.name}: no {include}/Python.h; install python3-dev")
     made = folder / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
     argv = [
-        *_compiler(), "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-cast-function-type",
+        *compiler(), "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-cast-function-type",
         f"-I{include}", "-o", str(made), str(source), *libraries,
     ]  # fmt: skip
     subprocess.run(argv, check=True)
@@ -38,7 +38,8 @@ def compiled(folder: Path, name: str = "_nodemanager", *libraries: str) -> Modul
     return module
 
 
-def _compiler() -> list[str]:
+def compiler() -> list[str]:
+    """Return how to compile C for this machine; skips where nothing can."""
     if found := shutil.which("cc") or shutil.which("gcc") or shutil.which("clang"):
         return [found]
     if importlib.util.find_spec("ziglang") is not None:

@@ -15,7 +15,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from support import debian_packages
+from support import debian_packages, static_program
 from support.fleet import MANAGER, ROOT
 
 sys.path.append(str(ROOT))  # tools are no part of what is installed
@@ -35,6 +35,8 @@ CRASH = "exit 1"
 USAGE = "exit 2"
 SIGNAL = "kill -SEGV $$"
 HANG = "exec sleep infinity"
+DOWN = "exec systemctl reboot --force --force"
+"""Takes the host down as soon as it runs."""
 DEAF = "trap '' TERM HUP INT\nwhile :; do sleep 1; done"
 LIAR = """exec python3 -c 'import os, socket, time
 out = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -67,6 +69,10 @@ class Release:
         files["nodemanager/__pycache__/__init__.cpython-311.pyc"] = compiled[1]
         binary.pack(files, made, preset=0)
         return self.signed(made, version)
+
+    def renamed(self, program: Path, version: str) -> Path:
+        """Return the static program of a release as it would be in another version."""
+        return self.signed(static_program.renamed(program, version, self.folder), version)
 
     def script(self, name: str, version: str, body: str, after: str = "") -> Path:
         """Return a program that says it is a version, and then does something else than an agent."""

@@ -52,6 +52,7 @@ _TOOLS = {
     "mv": '/bin/mv "$@"; status=$?\npoint\nexit $status\n',
     "rm": '/bin/rm "$@"; status=$?\npoint\nexit $status\n',
     "sync": "keep\npoint\n",
+    "timeout": 'shift 3; exec "$@"\n',  # the real one takes what it runs out of our process group
     "sleep": """\
 read -r up _ < $world/uptime; up=$((${up%.*} + 1)); echo "$up.00 0" > $world/uptime
 running=$(cat $world/running)
@@ -151,17 +152,23 @@ class ProgramWorld:
         self.boot()
 
     def boot(self) -> None:
-        """Have init start the program that is in place; the clock begins anew."""
+        """Have init start the program that is in place when the guard has counted; the clock begins anew."""
         (self.world / "uptime").write_text("0.00 0\n")
         boots = self.world / "boot_id"
         number = int(boots.read_text()) if boots.exists() else 0
         boots.write_text(f"{number + 1}\n")
         (self.world / "gap").write_text("0\n")
         (self.world / "since").write_text("0\n")
+        self._guard("count")
         (self.world / "running").write_text(f"{self.kind()}\n")
 
     def guard(self, kill: int = -1) -> int:
         """Run the guard, if init would; it is killed at a point, or lives to its end. Return how it ended."""
+        (self.world / "points").write_text("0\n")
+        (self.world / "kill").write_text(f"{kill}\n")
+        return self._guard("count") or self._guard()
+
+    def _guard(self, *mode: str) -> int:
         enabled = (self.root / "etc/enabled").exists() and (self.root / "etc/guard.service").exists()
         if not enabled or not (self.state / "guard.sh").exists():
             return 0
@@ -173,9 +180,7 @@ class ProgramWorld:
         script = self.world / "guard.sh"
         text = text.replace("/proc/sys/kernel/random/boot_id", str(self.world / "boot_id"))
         script.write_text(text.replace("/proc/uptime", str(self.world / "uptime")))
-        (self.world / "points").write_text("0\n")
-        (self.world / "kill").write_text(f"{kill}\n")
-        argv = ["/bin/sh", str(script), "systemd"]
+        argv = ["/bin/sh", str(script), "systemd", *mode]
         done = subprocess.run(argv, capture_output=True, timeout=60, check=False, start_new_session=True)
         assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
         return done.returncode

@@ -36,7 +36,7 @@ from tools.release import (
     toolchain,
 )
 from tools.release.sources import CannotBuild
-from tools.release.targets import DEFAULT, TARGETS, Target, native
+from tools.release.targets import TARGETS, Target, native
 from tools.release.toolchain import Toolchain
 
 MIB: Final = 1024 * 1024
@@ -206,7 +206,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "targets",
         nargs="*",
         metavar="TARGET",
-        help=f"of {', '.join(TARGETS)}; {', '.join(DEFAULT)} unless named",
+        help=f"of {', '.join(TARGETS)}; all of them unless named",
     )
     parser.add_argument("--output", type=Path, default=Path("dist"), help="the folder to write to")
     parser.add_argument(
@@ -224,7 +224,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     unknown = [name for name in options.targets if name not in TARGETS]
     if unknown:
         parser.error(f"there is no target {unknown[0]!r}; there are {', '.join(TARGETS)}")
-    targets = [TARGETS[name] for name in options.targets or DEFAULT]
+    targets = [TARGETS[name] for name in options.targets or TARGETS]
     shop = Workshop(options.cache.absolute(), making.source_date_epoch(), options.jobs)
     try:
         for tool, package in {**TOOLS, **(PACKAGE_TOOLS if options.packages else {})}.items():

@@ -7,6 +7,7 @@ Python keeps the frames that its tracebacks show itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Final
 from tools.release.sources import CannotBuild
 from tools.release.toolchain import Toolchain, zig_program
 
+SHARED: Final = re.compile(r"/lib[^/]*\.so[.0-9]*$")
 LINKER: Final = "ld.lld"
 SCRIPT: Final = "without_unwinding.ld"
 DISCARD: Final = "SECTIONS { /DISCARD/ : { *(.eh_frame) } } INSERT AFTER .text;\n"
@@ -22,16 +24,22 @@ DISCARD: Final = "SECTIONS { /DISCARD/ : { *(.eh_frame) } } INSERT AFTER .text;\
 SMALLER: Final = ("--no-eh-frame-hdr", "--pack-dyn-relocs=relr", "-T", SCRIPT)
 
 
-def link(tools: Toolchain, argv: Sequence[str], folder: Path, output: str) -> None:
-    """Link as the compiler does; a static program once more, smaller, by the same call of the linker."""
+def link(tools: Toolchain, argv: Sequence[str], folder: Path, output: str) -> list[Path]:
+    """Link as the compiler does; a static program once more, smaller, by the same call of the linker.
+
+    Return the libraries of the system that it was linked with, none for a static one.
+    """
     log = tools.folder / f"{folder.name}.log"
     before = log.stat().st_size if log.exists() else 0
     tools.run([*argv, "-o", output], folder, ZIG_VERBOSE_LINK="1")
-    if not tools.target.is_static:
-        return  # FreeBSD's own loader would have to know RELR, and nobody has seen it do so here
     call = linker_call(log.read_bytes()[before:].decode(errors="replace"), output)
+    if (
+        not tools.target.is_static
+    ):  # FreeBSD's own loader would have to know RELR, and nobody has seen it do so here
+        return [Path(word) for word in call if SHARED.search(word)]
     folder.joinpath(SCRIPT).write_text(DISCARD, encoding="utf-8")
     tools.run([str(zig_program()), *call, *SMALLER], folder)
+    return []
 
 
 def linker_call(said: str, output: str) -> list[str]:

@@ -160,6 +160,10 @@ check(PyStatus status)
 static void
 initialize(int argc, char **argv)
 {
+    /* The two variables that Python heeds all the same: they would say what sys.executable is, by which we start others of us. */
+    unsetenv("PYTHONEXECUTABLE");
+    unsetenv("__PYVENV_LAUNCHER__");
+
     PyPreConfig before;
     PyPreConfig_InitIsolatedConfig(&before);
     before.utf8_mode = 1;

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tools.release import allocator, interpreter, linking, sources
+from tools.release import allocator, interpreter, linking, sources, symbols
 from tools.release.sources import CannotBuild
 from tools.release.toolchain import Toolchain
 
@@ -105,7 +105,9 @@ def build(tools: Toolchain, packed: Path, output: Path) -> None:
     kind = ["-static"] if tools.target.is_static else []
     link = ["cc", *kind, "-O2", "-s", "-Wl,--gc-sections", "program.o", *objects, *interpreted, *libraries]
     system = ["-lm", "-lpthread", *([] if tools.target.is_static else ["-lutil"])]
-    linking.link(tools, [*link, *system], folder, "nodemanager")
+    libraries_of_system = linking.link(tools, [*link, *system], folder, "nodemanager")
+    if not tools.target.is_static:
+        symbols.check(folder / "nodemanager", libraries_of_system)
     output.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(folder / "nodemanager", output)
 

@@ -50,8 +50,6 @@ TARGETS: Final = {
         Target("freebsd-arm64", "aarch64-freebsd", "BSD-aarch64", "aarch64-unknown-freebsd14"),
     )
 }
-DEFAULT: Final = ("linux-amd64", "linux-arm64", "linux-arm")
-"""Those that were run; others are built where they are named."""
 
 
 def native() -> Target:

@@ -2,12 +2,16 @@
  * does the same, which is larger than all of ours.
  *
  * AES-256-GCM with the tag at the end, and Ed25519: public keys, signatures and their check.
+ *
+ * Each ends with ERR_clear_error: what it was refused is left in a queue of the thread, and the next TLS connection of that
+ * thread would take it for its own failure.
  */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include <limits.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 
 #define KEY 32
@@ -25,6 +29,7 @@ static void release(Arguments *given) {
     PyBuffer_Release(&given->nonce);
     PyBuffer_Release(&given->data);
     PyBuffer_Release(&given->more);
+    ERR_clear_error();
 }
 
 static int parse(PyObject *arguments, Arguments *given) {
@@ -109,6 +114,7 @@ static PyObject *call_verify(PyObject *Py_UNUSED(module), PyObject *arguments) {
     PyBuffer_Release(&key);
     PyBuffer_Release(&signature);
     PyBuffer_Release(&message);
+    ERR_clear_error();
     return PyBool_FromLong(good);
 }
 
@@ -119,8 +125,10 @@ static EVP_PKEY *private_key(const Py_buffer *seed) {
         return NULL;
     }
     EVP_PKEY *key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, seed->buf, SEED);
-    if (key == NULL)
+    if (key == NULL) {
+        ERR_clear_error();
         PyErr_SetString(PyExc_ValueError, "cannot use the seed of a key: OpenSSL refused");
+    }
     return key;
 }
 
@@ -136,6 +144,7 @@ static PyObject *call_public_key(PyObject *Py_UNUSED(module), PyObject *argument
     size_t length = PUBLIC_KEY;
     int good = EVP_PKEY_get_raw_public_key(key, found, &length) == 1 && length == PUBLIC_KEY;
     EVP_PKEY_free(key);
+    ERR_clear_error();
     if (good)
         return PyBytes_FromStringAndSize((const char *)found, PUBLIC_KEY);
     PyErr_SetString(PyExc_ValueError, "cannot tell the public key: OpenSSL refused");
@@ -161,6 +170,7 @@ static PyObject *call_sign(PyObject *Py_UNUSED(module), PyObject *arguments) {
     }
     PyBuffer_Release(&seed);
     PyBuffer_Release(&message);
+    ERR_clear_error();
     return good ? PyBytes_FromStringAndSize((const char *)signature, SIGNATURE) : NULL;
 }
 

@@ -126,18 +126,3 @@ def test_half_a_rotation_keeps_the_identity_before(ca: trustme.CA, caplog: pytes
 
 def test_a_key_does_not_show_in_a_representation(ca: trustme.CA) -> None:
     assert "PRIVATE" not in repr(identity(ca, "a"))
-
-
-def test_the_authorities_of_a_system_are_found_where_it_keeps_them(
-    ca: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As by an OpenSSL that was built for another distribution."""
-    bundle = tmp_path / "ca-bundle.crt"
-    bundle.write_bytes(ca.cert_pem.bytes())
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "none"))
-    monkeypatch.setattr(tls, "_BUNDLES", (str(tmp_path / "another"), str(bundle)))
-    assert len(tls.build(ClientConfig("https://x"), None).get_ca_certs()) == 1
-    monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
-    monkeypatch.setattr(tls, "_BUNDLES", ("/dev/null",))
-    assert len(tls.build(ClientConfig("https://x"), None).get_ca_certs()) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import sys
 from pathlib import Path
@@ -65,6 +67,37 @@ def test_a_signature_is_right_for_its_message_and_key_only(sealing: ModuleType) 
     assert sealing.verify(os.urandom(32), signature, b"message") is False
     assert sealing.verify(public, signature[:63], b"message") is False
     assert sealing.verify(b"", b"", b"") is False
+
+
+CALLS = {
+    "encrypt": (KEY, bytes(300), b"secret", b""),  # a nonce that is too long for OpenSSL
+    "decrypt": (KEY, bytes(300), bytes(20), b""),
+    "public_key": (KEY,),
+    "sign": (KEY, b"message"),
+    "verify": (bytes(32), bytes(64), b"message"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_it_was_refused_is_no_error_of_the_next_tls_connection(sealing: ModuleType, name: str) -> None:
+    """Not every OpenSSL tells why it refused something; one more reason is gone with those that it tells."""
+    openssl = ctypes.CDLL(sealing.__file__)  # its libraries are searched, too
+    openssl.ERR_peek_error.restype = ctypes.c_ulong
+    openssl.ERR_new()
+    openssl.ERR_set_error(1, 1, None)
+    assert openssl.ERR_peek_error() != 0
+    with contextlib.suppress(ValueError):
+        getattr(sealing, name)(*CALLS[name])
+    assert openssl.ERR_peek_error() == 0
+
+
+@pytest.mark.parametrize("name", ["encrypt", "decrypt"])
+def test_what_openssl_says_of_a_refusal_is_not_left_behind(sealing: ModuleType, name: str) -> None:
+    with pytest.raises(ValueError, match=f"cannot {name}: "):
+        getattr(sealing, name)(*CALLS[name])
+    openssl = ctypes.CDLL(sealing.__file__)
+    openssl.ERR_peek_error.restype = ctypes.c_ulong
+    assert openssl.ERR_peek_error() == 0
 
 
 def test_a_program_that_has_it_uses_it(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import urllib.error
 import urllib.request
 
+from nodemanager.native import authorities
+
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Has an answer be the one of the address that was asked, and of no other."""
@@ -15,7 +17,8 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 def http_status(url: str, seconds: float) -> int:
     """Return the status code that an address answers; it is asked from this host, without a proxy."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
+    tls = urllib.request.HTTPSHandler(context=authorities.client_context())
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects(), tls)
     try:
         with opener.open(url, timeout=seconds) as answer:
             return int(answer.status)

@@ -11,8 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 import h11
 
-from nodemanager.client.http import tls
 from nodemanager.kube import errors
+from nodemanager.native import authorities
 
 DEFAULT_PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -65,7 +65,7 @@ async def open_tunnel(proxy: Proxy, scheme: str, host: str, port: int) -> Stream
     context = None
     if proxy.scheme == "https":
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        tls.load_system_authorities(context)
+        authorities.load(context)
     reader, writer = await asyncio.open_connection(proxy.host, proxy.port, ssl=context)
     try:
         if proxy.scheme.startswith("socks5"):

@@ -9,20 +9,13 @@ import re
 import ssl
 from asyncio import sslproto
 from collections.abc import Iterator
-from typing import Final
 from urllib.parse import urlsplit
 
 from nodemanager.client.auth.config import ClientConfig, TlsIdentity
 from nodemanager.kube import errors
+from nodemanager.native import authorities
 
 log = logging.getLogger(__name__)
-_BUNDLES: Final = (
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-    "/etc/ssl/ca-bundle.pem",
-    "/usr/local/share/certs/ca-root-nss.crt",
-)
-"""Where Fedora and RHEL, their descendants, openSUSE and older FreeBSD keep all authorities in one file."""
 _CERTIFICATE = re.compile(
     rb"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.*?-----END (?:TRUSTED )?CERTIFICATE-----", re.DOTALL
 )
@@ -75,22 +68,12 @@ def build(config: ClientConfig, identity: TlsIdentity | None) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     elif config.ca is None:
-        load_system_authorities(context)
+        authorities.load(context)
     else:
         _load_ca(context, config)
     if identity is not None:
         _load_identity(context, identity, config.source)
     return context
-
-
-def load_system_authorities(context: ssl.SSLContext) -> None:
-    """Trust whom the system trusts, also where its OpenSSL is not ours and keeps them in another place."""
-    context.load_default_certs()
-    if ssl.get_default_verify_paths().cafile is None:
-        for path in _BUNDLES:
-            if os.path.exists(path):  # noqa: PTH110 - pathlib is slow to import
-                context.load_verify_locations(path)
-                return
 
 
 def _load_ca(context: ssl.SSLContext, config: ClientConfig) -> None:

@@ -8,12 +8,16 @@
 #   PROGRAM.previous, and no .new  the new program is in place, and has to prove itself
 #   neither                        the old program is back, or somebody deleted it
 #
-# usage: guard.sh systemd|openrc|rc.d
+# A new program may take the host down as soon as it runs. So `tried` is on disk before the agent is restarted, and
+# init has us count at boot before it starts the agent.
+#
+# usage: guard.sh systemd|openrc|rc.d [count]
 set -u
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
 umask 077
 init=$1
+mode=${2:-guard}
 state=@STATE@
 service=nodemanager
 
@@ -22,6 +26,11 @@ log=/var/log/nodemanager.log
 if [ "$init" = openrc ] && { true >> "$log"; } 2>/dev/null; then
     exec >> "$log" 2>&1
 fi
+
+# PID 1, or a disk, may not answer, and the time goes on. By KILL, timeout ends itself as well, also where the one
+# that it waits for cannot be ended.
+within=
+! timeout -s KILL 9 true 2>/dev/null || within="timeout -s KILL"
 
 value() {
     sed -n "s/^$2=//p" "$state/$1" 2>/dev/null
@@ -38,9 +47,15 @@ now() {
     fi
 }
 
-# What we change is on disk. Not all there is: a network filesystem whose server is gone would never end.
+# What we change is on disk. Not all there is: a network filesystem whose server is gone would never end. With a
+# number, it fails after so many seconds.
 flush() {
-    sync -f "$state" "${program%/*}" 2>/dev/null || sync
+    ${1:+${within:+$within $1}} sync -f "$state" "${program%/*}" 2>/dev/null
+    case $? in
+        0) return 0 ;;
+        137) return 1 ;; # the disk hangs
+    esac
+    ${1:+${within:+$within $1}} sync
 }
 
 nap() {
@@ -50,20 +65,21 @@ nap() {
 
 # Whole, or not there at all, also after a power cut.
 note() {
-    printf '%s\n' "$2" > "$state/$1.new" && flush && mv -f "$state/$1.new" "$state/$1" && flush
+    printf '%s\n' "$2" > "$state/$1.new" && flush "${3:-}" && mv -f "$state/$1.new" "$state/$1" && flush "${3:-}"
 }
 
-note_restarted() {
-    note restarted "boot=$boot
+note_tried() {
+    note tried "boot=$boot
 began=$began
-boots=$boots"
+boots=$boots" 5
 }
 
 restart() {
     case $init in
         systemd)
-            systemctl reset-failed "$service" 2>/dev/null # a unit with a limit of starts may have reached it
-            systemctl --no-block restart "$service"
+            # A unit with a limit of starts may have reached it.
+            ${within:+$within 5} systemctl reset-failed "$service" 2>/dev/null
+            ${within:+$within 10} systemctl --no-block restart "$service"
             ;;
         openrc) rc-service "$service" restart ;;
         *) service "$service" onerestart ;; # also one that is not to be started at boot
@@ -74,7 +90,7 @@ restart() {
 kill_agent() {
     case $init in
         systemd)
-            pid=$(systemctl show --property=MainPID "$service" | sed 's/^MainPID=//')
+            pid=$(${within:+$within 3} systemctl show --property=MainPID "$service" | sed 's/^MainPID=//')
             [ "${pid:-0}" = 0 ] || kill -KILL "$pid"
             ;;
         openrc)
@@ -88,7 +104,8 @@ kill_agent() {
 # Why there is nothing to wait for any more; silence = there is. systemd alone can be asked.
 lost() {
     [ "$init" = systemd ] || return 0
-    told=$(systemctl show --property=Job --property=ActiveState --property=NRestarts "$service") || return 0
+    told=$(${within:+$within 3} systemctl show --property=Job --property=ActiveState --property=NRestarts "$service") ||
+        return 0
     case $told in
         *Job=[1-9]*) ;; # it is being started
         *ActiveState=failed*) echo "it ended, and is not started again" ;;
@@ -96,12 +113,20 @@ lost() {
     esac
 }
 
+forget() {
+    rm -f "$state/intent" "$state/proof" "$state/tried" "$state/restarted"
+}
+
+proven() {
+    [ "$(cat "$state/proof" 2>/dev/null)" = "$id" ]
+}
+
 finish() {
     echo "upgrade of the agent from $before to $after: $1${2:+: $2}"
     # On a full disk we wait: started anew, we would have to restart the agent again.
     until note outcome "id=$id
 result=$1
-message=$2" && rm -f "$state/intent" "$state/proof" "$state/restarted"; do
+message=$2" && forget; do
         nap
     done
     flush
@@ -128,21 +153,32 @@ if [ -z "$id" ] || [ -z "$program" ] || [ -z "$seconds" ]; then
     exit 0
 fi
 if [ "$(value outcome id)" = "$id" ]; then # all is done but for this
-    rm -f "$state/intent" "$state/proof" "$state/restarted"
+    forget
     exit 0
 fi
 
 now
 began=$moment
 boot=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)
-boots=$(value restarted boots)
+boots=$(value tried boots)
 boots=${boots:-0}
-if [ -n "$boot" ] && [ "$(value restarted boot)" = "$boot" ]; then # we were killed, and the time has gone on
-    began=$(value restarted began)
-    began=${began:-$moment}
-elif [ -e "$state/restarted" ]; then # the host went down: the time begins anew, but not for ever
+before_us=$(value tried began)
+if [ ! -e "$state/tried" ]; then
+    : # no agent was started yet that the new program is for
+elif [ -n "$boot" ] && [ "$(value tried boot)" = "$boot" ] && [ "${before_us:-0}" -le "$moment" ]; then
+    began=${before_us:-$moment} # we were killed, and the time has gone on
+elif [ -n "$boot" ] || [ "$mode" = count ]; then # the host went down: the time begins anew, but not for ever
     boots=$((boots + 1))
-    note_restarted
+    note_tried
+fi
+why="it did not prove itself"
+[ "$boots" -lt 3 ] || why="the host went down $boots times meanwhile"
+if [ "$mode" = count ]; then
+    # Before the agent is started, which might take the host down again sooner than anybody could take it back.
+    if [ "$boots" -ge 3 ] && [ -e "$program.previous" ] && [ ! -e "$program.new" ] && ! proven; then
+        mv -f "$program.previous" "$program" && flush 5
+    fi
+    exit 0
 fi
 if [ -e "$program.new" ]; then
     if [ ! -e "$program.previous" ]; then
@@ -153,25 +189,40 @@ if [ -e "$program.new" ]; then
         rm -f "$program.new"
         finish failed "the file could not be put in place"
     fi
-    flush
+    flush 5 # it is waited for once more before the agent is restarted
     echo "$program is $after now; it has $seconds s to prove itself, or $before comes back"
 fi
 
+noted='' begun=''
+[ ! -e "$state/restarted" ] || begun=yes
+
+# Once, but again where it fails: an agent that is not restarted is the old one, and proves nothing.
+begin() {
+    [ -n "$noted" ] || note_tried || return
+    noted=yes
+    restart || return
+    begun=yes
+    note restarted "boot=$boot" 5
+}
+
 if [ -e "$program.previous" ]; then
-    if [ ! -e "$state/restarted" ]; then
-        restart
-        note_restarted
-    fi
-    why="it did not prove itself within $seconds s"
     while :; do
-        [ "$(cat "$state/proof" 2>/dev/null)" != "$id" ] || finish proven ""
+        ! proven || finish proven ""
+        [ "$boots" -lt 3 ] || break
         now
-        [ $((moment - began)) -lt "$seconds" ] || break
-        gone=$(lost)
-        [ "$boots" -lt 3 ] || gone="the host went down $boots times meanwhile"
-        if [ -n "$gone" ]; then
-            why=$gone
+        if [ $((moment - began)) -ge "$seconds" ]; then
+            why="it did not prove itself within $seconds s"
+            [ -n "$begun" ] || why="the agent could not be restarted within $seconds s"
             break
+        fi
+        if [ -z "$begun" ]; then
+            begin
+        else
+            gone=$(lost)
+            if [ -n "$gone" ]; then
+                why=$gone
+                break
+            fi
         fi
         nap
     done
@@ -180,9 +231,9 @@ if [ -e "$program.previous" ]; then
         [ -e "$program.previous" ] || strand "$why"
         nap
     done
-    flush
+    flush 5 # without it, the next boot goes on from here: the intent is still there
 elif [ "$(digest "$program")" = "$(value intent new)" ]; then
-    [ "$(cat "$state/proof" 2>/dev/null)" != "$id" ] || finish proven ""
+    ! proven || finish proven ""
     strand ""
 fi
 kill_agent
@@ -190,4 +241,4 @@ for _ in 1 2 3 4 5; do
     ! restart || break
     nap
 done
-finish returned "${why:-it did not prove itself}"
+finish returned "$why"

@@ -2,6 +2,7 @@
 
     intent    there is an upgrade that has not ended; the guard alone removes it
     proof     the new program says by it that it works
+    tried     the guard is about to have the service restarted; how often the host went down since
     restarted the guard has had the service restarted, and need not do so again
     outcome   how the last upgrade ended
 
@@ -25,6 +26,7 @@ FOLDER: Final = "agent-upgrade"
 """Below the folder of the state."""
 INTENT: Final = "intent"
 PROOF: Final = "proof"
+TRIED: Final = "tried"
 RESTARTED: Final = "restarted"
 OUTCOME: Final = "outcome"
 MAX_BYTES: Final = 4096
@@ -112,7 +114,7 @@ class UpgradeRecords:
 
     def forget(self) -> None:
         """Forget what an earlier upgrade left that would be taken for one of the next."""
-        for name in (PROOF, RESTARTED):
+        for name in (PROOF, TRIED, RESTARTED):
             self._remove(name)
 
     def withdraw(self) -> None:

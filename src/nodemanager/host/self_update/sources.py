@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import IO, Final
 
 from nodemanager.host.base import HostError
+from nodemanager.native import authorities
 
 MAX_BYTES: Final = 256 * 1024 * 1024
 """Ten times what a program has."""
@@ -67,12 +68,21 @@ def is_address(source: str) -> bool:
     return urllib.parse.urlsplit(source).scheme in _SCHEMES
 
 
+def signature_of(source: str) -> str:
+    """Return where the signature of a file or an address is, unless somebody says otherwise: beside it."""
+    if not is_address(source):
+        return source + SIGNATURE
+    parts = urllib.parse.urlsplit(source)  # what comes after the path, as a token, is for both
+    return parts._replace(path=parts.path + SIGNATURE).geturl()
+
+
 def _opened(source: str) -> io.BufferedIOBase:
     if is_address(source):
         with _told(source):
-            opened: io.BufferedIOBase = urllib.request.build_opener(WebOnly()).open(
-                source, timeout=ANSWER_SECONDS
+            web = urllib.request.build_opener(
+                WebOnly(), urllib.request.HTTPSHandler(context=authorities.client_context())
             )
+            opened: io.BufferedIOBase = web.open(source, timeout=ANSWER_SECONDS)
             return opened
     if not source.startswith("/"):
         raise HostError(f"cannot use {source!r}: give a whole path, or an address with http:// or https://")

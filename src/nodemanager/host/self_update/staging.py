@@ -117,7 +117,7 @@ class Stager:
             return ""
         from nodemanager.host.self_update import sources
 
-        where = wanted.signature or wanted.source + sources.SIGNATURE
+        where = wanted.signature or sources.signature_of(wanted.source)
         try:
             found = minisign.parse_signature(sources.text(where, sources.ANSWER_SECONDS, minisign.MAX_BYTES))
             return minisign.verify(wanted.keys, found, digests.blake2b).get("version", "")

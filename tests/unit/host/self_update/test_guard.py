@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import configparser
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
+from nodemanager.host import init
 from support.program_world import CRASH, GOOD, HANG, OLD, SECONDS, ProgramWorld
 
 
@@ -111,11 +113,17 @@ async def test_a_sync_that_knows_no_filesystems_syncs_all_of_them(world: Program
 
 async def test_a_record_of_the_restart_without_a_time_counts_from_now(world: ProgramWorld) -> None:
     await world.upgrader().upgrade(world.order(CRASH))
-    (world.state / "restarted").write_text(f"boot={(world.world / 'boot_id').read_text()}")
-    world.new.rename(world.program)
-    (world.world / "running").write_text(f"{CRASH}\n")
+    restarted(world, f"boot={(world.world / 'boot_id').read_text()}")
     world.guard()
     assert (world.kind(), world.running(), world.outcome()) == (OLD, OLD, "returned")
+
+
+def restarted(world: ProgramWorld, tried: str) -> None:
+    """Leave the host as a guard does that was killed after the restart."""
+    for name in ("tried", "restarted"):
+        (world.state / name).write_text(tried)
+    world.new.rename(world.program)
+    (world.world / "running").write_text(f"{CRASH}\n")
 
 
 async def test_systemd_starts_it_again_also_after_signals_that_mean_an_end_in_order(
@@ -141,6 +149,111 @@ async def test_a_program_that_takes_the_host_down_is_not_tried_for_ever(world: P
     world.guard()
     assert (world.kind(), world.running(), world.outcome()) == (OLD, OLD, "returned")
     assert "the host went down 3 times" in (world.state / "outcome").read_text()
+
+
+async def test_a_program_that_takes_the_host_down_as_soon_as_it_runs_is_taken_back(
+    world: ProgramWorld,
+) -> None:
+    """It leaves nobody the time to write down that it was started, nor, after a boot, to take it back."""
+    await world.upgrader().upgrade(world.order(HANG))
+    world.keep()
+    before(world, "systemctl", 'case "$*" in *restart*) kill -KILL 0 ;; esac')
+    assert world.guard() != 0
+    downs = 1
+    world.cut()
+    while world.running() == HANG and downs < 10:  # before the guard has done more than count
+        downs += 1
+        world.cut()
+    assert (downs, world.kind(), world.running()) == (3, OLD, OLD)
+    (world.tools / "systemctl").write_text("#!/bin/sh\n")
+    world.guard()
+    assert (world.kind(), world.outcome()) == (OLD, "returned")
+    assert "the host went down 3 times" in (world.state / "outcome").read_text()
+    assert not list(world.state.glob("tried*"))
+
+
+async def test_a_clock_that_went_back_is_another_boot(world: ProgramWorld) -> None:
+    """Containers keep the boot id of their host, and count their own time."""
+    await world.upgrader().upgrade(world.order(CRASH))
+    restarted(world, f"boot={(world.world / 'boot_id').read_text()}began=500\nboots=1\n")
+    before(world, "sleep", "kill -KILL 0")
+    assert world.guard() != 0
+    assert "began=0\nboots=2\n" in (world.state / "tried").read_text()
+
+
+async def test_an_init_system_that_does_not_answer_is_asked_again_for_the_new_agent(
+    world: ProgramWorld,
+) -> None:
+    await world.upgrader().upgrade(world.order(GOOD))
+    fail(world, "systemctl", "*restart*")
+    world.guard()
+    assert (world.kind(), world.running(), world.outcome()) == (GOOD, GOOD, "proven")
+
+
+async def test_a_program_that_was_never_started_is_not_said_to_fail(world: ProgramWorld) -> None:
+    await world.upgrader().upgrade(world.order(GOOD))
+    before(world, "systemctl", f'case "$*" in *restart*) [ ! -e {world.previous} ] || exit 1 ;; esac')
+    world.guard()
+    assert (world.kind(), world.running(), world.outcome()) == (OLD, OLD, "returned")
+    assert f"could not be restarted within {SECONDS} s" in (world.state / "outcome").read_text()
+
+
+HANGS = """\
+read -r up _ < $world/uptime; echo "$((${up%.*} + ${limit:-90})).00 0" > $world/uptime
+exit 137"""
+"""What takes as long as it may: 90 s unless somebody bounds it."""
+
+
+@pytest.mark.parametrize(
+    ("tool", "pattern", "spent"),
+    [
+        pytest.param("systemctl", "*NRestarts*", 3, id="systemd is asked how it is"),
+        pytest.param("systemctl", "*restart*", 5 + 10, id="systemd is told to restart"),
+        pytest.param("sync", "*", 5, id="a disk is waited for"),
+    ],
+)
+async def test_what_does_not_answer_does_not_hold_up_the_way_back(
+    world: ProgramWorld, tool: str, pattern: str, spent: int
+) -> None:
+    await world.upgrader().upgrade(world.order(HANG))
+    (world.tools / "timeout").write_text('#!/bin/sh\nlimit=$3; shift 3\nlimit=$limit exec "$@"\n')
+    before(world, tool, f'[ ! -e {world.previous} ] || case "$*" in {pattern}) {HANGS} ;; esac')
+    before(world, "mv", 'case "$*" in *.previous*) cp $world/uptime $world/returned ;; esac')
+    world.guard()
+    assert (world.kind(), world.outcome()) == (OLD, "returned")
+    returned = float((world.world / "returned").read_text().split()[0])
+    assert returned <= SECONDS + spent + 1
+
+
+async def test_a_systemd_that_does_not_answer_is_not_waited_for(world: ProgramWorld) -> None:
+    """With the real timeout, which ends what it runs."""
+    await world.upgrader().upgrade(world.order(HANG))
+    (world.tools / "timeout").unlink()
+    before(
+        world,
+        "systemctl",
+        'case "$*" in *NRestarts*)\necho 90.00 0 > $world/uptime; exec /bin/sleep 600 ;; esac',
+    )
+    world.guard()
+    assert (world.kind(), world.outcome()) == (OLD, "returned")
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        (
+            "guard.service",
+            ["Before=nodemanager.service", "ExecStartPre=-/bin/sh @STATE@/guard.sh systemd count"],
+        ),
+        ("guard.openrc", ["\tbefore nodemanager", '\t/bin/sh "@STATE@/guard.sh" openrc count']),
+        ("guard.rcd", ["# BEFORE: nodemanager", "\t/bin/sh @STATE@/guard.sh rc.d count"]),
+    ],
+)
+def test_every_init_system_has_the_guard_count_before_it_starts_the_agent(
+    name: str, lines: list[str]
+) -> None:
+    written = (resources.files(init) / name).read_text().splitlines()
+    assert [line for line in lines if line not in written] == []
 
 
 async def test_the_time_goes_on_for_a_guard_that_is_killed_after_a_reboot(world: ProgramWorld) -> None:

@@ -210,6 +210,40 @@ def test_an_address_is_read_within_bounds(address: str) -> None:
         list(sources.pieces(f"{address}/moved", 10))
 
 
+@pytest.mark.parametrize(
+    ("source", "signature"),
+    [
+        ("/tmp/nodemanager", "/tmp/nodemanager.minisig"),
+        ("/tmp/what?", "/tmp/what?.minisig"),
+        ("https://example.org/nodemanager", "https://example.org/nodemanager.minisig"),
+        ("https://example.org/a/b?token=x/y&z#top", "https://example.org/a/b.minisig?token=x/y&z#top"),
+    ],
+)
+def test_a_signature_is_beside_its_file(source: str, signature: str) -> None:
+    assert sources.signature_of(source) == signature
+
+
+async def test_the_signature_of_an_address_with_a_token_is_asked_for_with_it(
+    world: ProgramWorld,
+) -> None:
+    asked = []
+
+    class Store(Served):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200 if self.path == "/nodemanager?token=x" else 403)
+            self.end_headers()
+            self.wfile.write((world.world / GOOD).read_bytes())
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Store) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        source = f"http://127.0.0.1:{server.server_port}/nodemanager?token=x"
+        with pytest.raises(HostError, match="the server answers 403"):
+            await world.upgrader().upgrade(wanted(world, source=source, keys=("a key",)))
+        server.shutdown()
+    assert asked == ["/nodemanager?token=x", "/nodemanager.minisig?token=x"]
+
+
 def test_a_server_that_sends_drop_by_drop_is_not_waited_for_until_a_piece_is_whole(address: str) -> None:
     found = sources.pieces(f"{address}/drop", 10)
     assert next(found) == b"x"

@@ -23,14 +23,19 @@ def program(path: Path, text: str) -> Path:
     return path
 
 
-def linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, said: str = CALL) -> str:
+def linked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, said: str = CALL,
+    libraries: list[Path] | None = None,
+) -> str:  # fmt: skip
     """Link by programs that write down what they were given; return what the last one was given."""
     tools = Toolchain(TARGETS[target], tmp_path / target)
     folder = tools.folder / "program"
     folder.mkdir(parents=True, exist_ok=True)
     program(tools.folder / "tools/cc", COMPILER.replace("SAID", said))
     monkeypatch.setattr(linking, "zig_program", lambda: program(tmp_path / "zig", LINKER))
-    linking.link(tools, ["cc", "program.o"], folder, "nodemanager")
+    found = linking.link(tools, ["cc", "program.o"], folder, "nodemanager")
+    if libraries is not None:
+        libraries += found
     return (folder / "nodemanager").read_text().strip()
 
 
@@ -47,6 +52,19 @@ def test_a_program_that_the_system_loads_stays_as_the_compiler_links_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert linked(tmp_path, monkeypatch, "freebsd-amd64") == "program.o -o nodemanager"
+
+
+def test_the_libraries_that_it_is_linked_with_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader = "--dynamic-linker /libexec/ld-elf.so.1"
+    said = f"{CALL} {loader} /c/o/1/libm.so.5 --as-needed /c/o/1/libc.so.7 /c/o/2/libcompiler_rt.a"
+    libraries: list[Path] = []
+    linked(tmp_path, monkeypatch, "freebsd-amd64", said, libraries)
+    assert libraries == [Path("/c/o/1/libm.so.5"), Path("/c/o/1/libc.so.7")]
+    libraries.clear()
+    linked(tmp_path, monkeypatch, "linux-amd64", CALL, libraries)
+    assert libraries == []
 
 
 def test_calls_that_the_log_has_of_earlier_builds_are_not_taken(

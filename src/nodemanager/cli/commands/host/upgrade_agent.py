@@ -56,7 +56,8 @@ Examples:
 @click.option("--sha256", default=None, callback=_digest, metavar="DIGEST",
               help="What its digest has to be.")  # fmt: skip
 @click.option("--signature", default="", metavar="PATH|URL",
-              help="Its signature, of minisign. Default: beside it, with .minisig at the end.")  # fmt: skip
+              help="Its signature, of minisign. Default: beside it, with .minisig at the end of its"
+              " path.")  # fmt: skip
 @click.option("--public-key", "key", default="", metavar="KEY|PATH",
               help="Whose signature is accepted. Default: the keys in /etc/nodemanager/release.pub (FreeBSD:"
               " below /usr/local), which nobody but root may write.")  # fmt: skip
