@@ -85,11 +85,6 @@ def itself(change: Change[Any], _caches: Caches) -> Iterable[Wake]:
     return (Wake(change.key),)
 
 
-def the_one(_change: Change[Any], _caches: Caches) -> Iterable[Wake]:
-    """Wake the only name there is."""
-    return (Wake(THE_ONE),)
-
-
 class Periodic(NamedTuple):
     """A name that is looked at when the controller starts, and then again and again."""
 

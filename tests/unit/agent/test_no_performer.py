@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from nodemanager.agent.edge import steps
-from nodemanager.agent.tasks import attempts
+from nodemanager.agent.tasks import attempts, tasking
 from nodemanager.agent.tasks.attempts import Attempt, Performer
 from nodemanager.api.maintenance.edge_steps import EDGE_ACTIONS
+from nodemanager.api.maintenance.task_steps import ACTIONS
 from nodemanager.host.base import HostError
 from nodemanager.plan.tasks.record import StepRecord
 
@@ -37,6 +38,28 @@ async def test_a_plain_host_refuses_what_is_for_edge_sites_at_every_moment() -> 
     for act in (attempts.NOT_AT_EDGE.perform, attempts.NOT_AT_EDGE.take_back):
         with pytest.raises(HostError, match=refused):
             await act(BondFlipAction(), ATTEMPT)
+
+
+class Anything:
+    """What performers are made with; they do not look at it until they have something to do."""
+
+    edge = None
+
+    def __getattr__(self, name: str) -> Any:
+        return Anything()
+
+    def __fspath__(self) -> str:
+        return "/nowhere"
+
+    def __call__(self, *_args: object, **_more: object) -> Any:
+        return Anything()
+
+
+def test_every_action_has_a_performer_and_no_other() -> None:
+    anything: Any = Anything()
+    made = tasking._performers(anything, "boot", anything, anything)
+    assert tuple(made) == ACTIONS
+    assert made["bond_flip"] is attempts.NOT_AT_EDGE
 
 
 def test_every_action_of_edge_sites_has_a_performer_and_no_other(tmp_path: Path) -> None:

@@ -309,7 +309,7 @@ async def test_a_part_without_a_queue_a_single_name_and_one_that_is_due_again_an
         listeners.append(Listener(context))
         return listeners[0]
 
-    watches = (WatchedKind(CONFIG_MAPS, registration.the_one),)
+    watches = (WatchedKind(CONFIG_MAPS, lambda _change, _caches: (Wake(THE_ONE),)),)
     entries: list[Entry] = [
         PartRegistration(name="listener", watches=watches, build=listen),
         Registration(name="single", kind=None, watches=watches, build=lambda _context: single.put),
