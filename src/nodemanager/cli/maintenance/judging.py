@@ -1,4 +1,4 @@
-"""What happens to the hosts of a maintenance, as the operator decides it: the same code, other eyes. Pure."""
+"""What happens to the hosts of a maintenance, as the operator decides it: by the same code. Pure."""
 
 from __future__ import annotations
 
