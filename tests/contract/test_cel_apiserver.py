@@ -20,7 +20,7 @@ from support.raw_api import RawApi
 CHUNK = 45
 PATHS = {
     crd["spec"]["names"]["kind"]: f"/apis/{crd['spec']['group']}/{crd['spec']['versions'][0]['name']}"
-    f"/namespaces/default/{crd['spec']['names']['plural']}"
+    f"{'/namespaces/default' if crd['spec']['scope'] == 'Namespaced' else ''}/{crd['spec']['names']['plural']}"
     for crd in crds.all_crds()
 }
 SCHEMAS = {
