@@ -25,7 +25,7 @@ from nodemanager.host.watches.kind_watch import Hearing, KindWatch, Watches
 from nodemanager.host.watches.paths import Interest
 from nodemanager.kube.objects import ObjectMeta, Struct
 from nodemanager.plan.desired import Desired
-from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, PlanInput
+from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, PlanInput, brings_nothing
 from nodemanager.plan.resources import FILE, ResourceId
 from nodemanager.plan.stages import KINDS, HostKinds
 from nodemanager.plan.steps import Noop, Step, Words
@@ -88,7 +88,17 @@ NOTES: HostKind[Note, list[str], Texts] = HostKind(
     count=Metric("nodemanager_note_operations_total", "Notes written.", by="operation"),
     drift=DriftRule(),
     owning=None,
+    public=True,
+    brings=brings_nothing,
+    naming=None,
 )
+
+
+def kinds_with(notes: HostKind[Note, list[str], Texts] = NOTES) -> HostKinds:
+    """Return the table of kinds with notes, which come after files."""
+    kinds = [more for one in KINDS for more in ([one, notes] if one.name == FILE else [one])]
+    return HostKinds(*kinds, spec=NotedSpec)
+
 
 # The half in host and cli
 
@@ -109,8 +119,7 @@ class NoteTable:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        kinds = [more for one in KINDS for more in ([one, NOTES] if one.name == FILE else [one])]
-        self.kinds = HostKinds(*kinds, spec=NotedSpec)
+        self.kinds = kinds_with()
         self.parts: HostParts = {**PARTS, NOTE: HostPart(self._observe, self._apply)}
         self.watches: Watches = {**WATCHES, NOTE: self._watch}
         self.columns = {**COLUMNS, NOTE: Columns(("NAME", "TEXT"), lambda note: [note.name, note.text])}

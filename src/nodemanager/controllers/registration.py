@@ -85,11 +85,6 @@ def itself(change: Change[Any], _caches: Caches) -> Iterable[Wake]:
     return (Wake(change.key),)
 
 
-def the_one(_change: Change[Any], _caches: Caches) -> Iterable[Wake]:
-    """Wake the only name there is."""
-    return (Wake(THE_ONE),)
-
-
 class Periodic(NamedTuple):
     """A name that is looked at when the controller starts, and then again and again."""
 
@@ -151,7 +146,11 @@ class Registration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRegistration:
-    """A part of the operator that has no queue: it may follow the caches of what it watches as it likes."""
+    """A part of the operator that has no queue: it may follow the caches of what it watches as it likes.
+
+    It has no health check, so it has to limit each of its waits itself. What it does not handle ends the
+    operator. What others refuse (a receiver that is away) is told by metrics: a restart would help nobody.
+    """
 
     name: str
     watches: tuple[WatchedKind[Any], ...] = ()

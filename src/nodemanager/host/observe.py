@@ -24,7 +24,7 @@ ASK_SECONDS = 60.0
 
 @dataclass(slots=True)
 class Observer:
-    """The eyes of the agent."""
+    """Finds out how a host is: with what it looks at files, packages and services."""
 
     tree: Tree
     packages: PackageManager | None

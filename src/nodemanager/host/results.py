@@ -64,7 +64,7 @@ class Result:
     policy: str = ""
     """Of drifts that are not put back by themselves: what their drift policy is."""
     turns: tuple[str, ...] = ()
-    """Of those that wait for a turn: the ConfigSets of which one has to have it."""
+    """Of drifts that wait for a turn: ConfigSets; a turn for any one of them is enough."""
 
     @property
     def bad(self) -> bool:

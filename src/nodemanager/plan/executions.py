@@ -9,7 +9,7 @@ from nodemanager.api.common.declarations import Execution
 from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, Verdicts
-from nodemanager.plan.host_kinds import Declaring, HostKind, Metric, PlanInput
+from nodemanager.plan.host_kinds import Declaring, HostKind, Metric, PlanInput, brings_nothing
 from nodemanager.plan.needs import ExecutionNeeds, execution_needs
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import Blocked, Lack, Noop, RunCommand, Step
@@ -87,5 +87,8 @@ KIND: Final[HostKind[Execution, ExecutionNeeds, Facts]] = HostKind(
     count=Metric("nodemanager_exec_operations_total", "Executions run."),
     drift=None,
     owning=None,
+    public=True,
+    brings=brings_nothing,
+    naming=None,
     background=True,
 )

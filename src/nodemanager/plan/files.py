@@ -18,7 +18,7 @@ from nodemanager.plan.attributes import FileAttributes, UnknownOwner
 from nodemanager.plan.desired import Content, Contents, Desired, Failure, Item
 from nodemanager.plan.facts import NOBODY, Facts, FileFact, Kind
 from nodemanager.plan.file_ownership import OWNING
-from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, PlanInput
+from nodemanager.plan.host_kinds import Brought, Declaring, DriftRule, HostKind, Metric, PlanInput
 from nodemanager.plan.layout import Layout, layout
 from nodemanager.plan.needs import FileNeeds, file_needs
 from nodemanager.plan.resources import ResourceId
@@ -290,5 +290,8 @@ KIND: Final[HostKind[File, FileNeeds, Facts]] = HostKind(
     count=Metric("nodemanager_file_changes_total", "Files changed.", by="configset"),
     drift=DriftRule(_content, _folder),
     owning=OWNING,
+    public=False,
+    brings=lambda step: Brought.ITSELF if isinstance(step, WriteFile | MakeLink) else Brought.NOTHING,
+    naming=None,
     again=_moves_links,
 )

@@ -1,7 +1,7 @@
 """A part of what a host shall be: what is touched, and what hangs on it; planned as in the whole.
 
     file       what is declared above it (it needs that), and everything declared below it
-    unit file  the services of its name: the service manager has to read it again
+    unit file  the services of its name: the service manager has to read it again (`naming` of their kind)
     passwd     files whose owner or group has a name
     any other kind: only itself
 
@@ -19,9 +19,10 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from nodemanager.api.common.declarations import File, Service
+from nodemanager.api.common.declarations import File
 from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
+from nodemanager.plan.host_kinds import Naming
 from nodemanager.plan.layout import Layout, layout
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.stages import KINDS, HostKinds
@@ -29,7 +30,6 @@ from nodemanager.plan.stages import KINDS, HostKinds
 T = TypeVar("T")
 ACCOUNTS: Final = frozenset(map(resources.file_id, ("/etc/passwd", "/etc/group")))
 """Where the numbers of named owners come from."""
-_UNIT_FOLDERS: Final = ("/systemd/system/", "/systemd/user/")
 _NOTHING: Final = frozenset[ResourceId]()
 
 
@@ -69,9 +69,11 @@ class Lens:
             if kind != resources.FILE
         }
         self._named = tuple(item.id for item in desired.files if _has_named_owner(item.declaration))
-        self._units: dict[str, list[ResourceId]] = {}
-        for item in desired.services:
-            self._units.setdefault(_unit(item.declaration), []).append(item.id)
+        self._naming = [
+            (kind.naming.of_path, _by_name(kind.naming, desired.items.get(kind.name, ())))
+            for kind in kinds
+            if kind.naming is not None
+        ]
 
     def narrow(self, touched: Iterable[ResourceId], without: AbstractSet[ResourceId] = _NOTHING) -> Focus:
         """Return these resources with what hangs on them, except for those that have to wait."""
@@ -80,13 +82,13 @@ class Lens:
             wanted.update(dict.fromkeys(self._named))
         above: set[int] = set()
         below: set[int] = set()
-        units: list[ResourceId] = []
+        named: list[ResourceId] = []
         for one in wanted:
             if one.kind == resources.FILE:
                 above.update(self._above(one.name))
                 below.update(self._below(one.name))
-                units += self._units_of(one.name)
-        asked = (wanted.keys() | set(units)) - without
+                named += self._named_by(one.name)
+        asked = (wanted.keys() | set(named)) - without
         narrowed: dict[str, tuple[Item[Any], ...]] = {}
         for kind in self.desired.items:
             if kind == resources.FILE:
@@ -128,10 +130,18 @@ class Lens:
             yield self._ordered[at]
             at += 1
 
-    def _units_of(self, path: str) -> list[ResourceId]:
-        """Return the services that a file of a service manager is about: a unit, or a drop-in of one."""
-        rest = next((path.partition(one)[2] for one in _UNIT_FOLDERS if one in path), "")
-        return self._units.get(rest.partition("/")[0].removesuffix(".d"), []) if rest else []
+    def _named_by(self, path: str) -> Iterator[ResourceId]:
+        """Yield what a file is about that does not declare it: the services of a unit file."""
+        for of_path, by_name in self._naming:
+            if by_name and (name := of_path(path)):
+                yield from by_name.get(name, ())
+
+
+def _by_name(naming: Naming[Any], items: Iterable[Item[Any]]) -> dict[str, list[ResourceId]]:
+    found: dict[str, list[ResourceId]] = {}
+    for item in items:
+        found.setdefault(naming.name(item.declaration), []).append(item.id)
+    return found
 
 
 def _chosen(known: Mapping[ResourceId, T], asked: AbstractSet[ResourceId]) -> tuple[T, ...]:
@@ -157,7 +167,3 @@ def _key(name: str) -> str:
 
 def _has_named_owner(file: File) -> bool:
     return any(name and not name.isdecimal() for name in (file.owner, file.group))
-
-
-def _unit(service: Service) -> str:
-    return service.name if "." in service.name else f"{service.name}.service"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Generic, Literal, TypeVar
 
 from nodemanager.plan.desired import Contents, Desired, Item
@@ -98,6 +99,26 @@ class Owning(Generic[D, N, F]):
     """What a set has to allow for that."""
 
 
+class Brought(Enum):
+    """What a step makes be there, that steps of later kinds may lack."""
+
+    NOTHING = "nothing"
+    ITSELF = "itself"
+    """The file that its resource is named after."""
+    MORE = "more"
+    """Files and services that nobody knows before, as a package does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Naming(Generic[D]):
+    """Which files on a host a declaration is about without naming them: it is looked at when they change."""
+
+    name: Callable[[D], str]
+    """Returns what such files name it by."""
+    of_path: Callable[[str], str]
+    """Returns the name that a path has in it; empty = it is none of these files."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostKind(Generic[D, N, F]):
     """One kind of host resource: a row of the table in `plan/stages.py`."""
@@ -116,12 +137,27 @@ class HostKind(Generic[D, N, F]):
     """None = it has no lasting state: it never drifts, and has no drift policy."""
     owning: Owning[D, N, F] | None
     """None = it has no lasting state: there is nothing to put back."""
+    public: bool
+    """Reasons and details of its steps tell nothing that users of the host may not know, so whoever reads
+    previews may have them. Of others, `agent/tasks/disclosing.py` tells only what everybody may look at."""
+    brings: Callable[[Step], Brought]
+    """Tells what will be there once a step is done; a preview counts with it."""
+    naming: Naming[D] | None
+    """None = no file belongs to it but those that it names."""
+    begins: Callable[[D], bool] = lambda _declaration: True
+    """Tells whether a declaration begins something that runs with the files that are there. What comes after
+    files is then held back while one of its ConfigSet cannot be made."""
     again: Callable[[Sequence[Step], PlanInput], bool] = lambda _steps, _input: False
     """Tells whether some of these steps changed what was observed for others: then it is done once more."""
     background: bool = False
     """Its steps may take minutes: they are done one after the other for each ConfigSet, beside the passes."""
     slow: bool = False
     """Its tool takes its time, so in a repair it comes after the kinds that are put back at once."""
+
+
+def brings_nothing(_step: Step) -> Brought:
+    """Say that no later kind lacks anything that a kind like this makes."""
+    return Brought.NOTHING
 
 
 AnyKind = HostKind[Any, Any, Any]

@@ -9,7 +9,7 @@ from nodemanager.api.common.declarations import Package
 from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, PackageFacts
-from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, Owning
+from nodemanager.plan.host_kinds import Brought, Declaring, DriftRule, HostKind, Metric, Owning
 from nodemanager.plan.needs import PackageNeeds, package_needs
 from nodemanager.plan.ownership import Owned, PutBack, State
 from nodemanager.plan.resources import ResourceId
@@ -81,6 +81,11 @@ def _put_back(owned: Mapping[ResourceId, Owned], facts: Facts) -> dict[ResourceI
     return found
 
 
+def _brings(step: Step) -> Brought:
+    """Say that a package has files; a newer version of one that is there has none that would be missed."""
+    return Brought.MORE if isinstance(step, InstallPackage) and not step.newer else Brought.NOTHING
+
+
 KIND: Final[HostKind[Package, PackageNeeds, Facts]] = HostKind(
     name=resources.PACKAGE,
     words=("package", "packages"),
@@ -90,5 +95,8 @@ KIND: Final[HostKind[Package, PackageNeeds, Facts]] = HostKind(
     count=Metric("nodemanager_package_operations_total", "Packages changed.", by="operation"),
     drift=DriftRule(),
     owning=Owning(_seen, lambda _ids: PackageNeeds(any=True, latest=()), _put_back, rank=Prune.PACKAGES),
+    public=True,
+    brings=_brings,
+    naming=None,
     slow=True,
 )

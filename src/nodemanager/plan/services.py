@@ -11,7 +11,16 @@ from nodemanager.api.common.declarations import Service
 from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, ServiceFact
-from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, Owning, PlanInput
+from nodemanager.plan.host_kinds import (
+    Declaring,
+    DriftRule,
+    HostKind,
+    Metric,
+    Naming,
+    Owning,
+    PlanInput,
+    brings_nothing,
+)
 from nodemanager.plan.needs import ServiceNeeds
 from nodemanager.plan.ownership import Owned, PutBack, State
 from nodemanager.plan.resources import ResourceId
@@ -19,6 +28,7 @@ from nodemanager.plan.steps import Blocked, ChangeService, Lack, Noop, Observed,
 from nodemanager.plan.subscribers import because, held_cause
 
 MASKED = "masked"
+_UNIT_FOLDERS: Final = ("/systemd/system/", "/systemd/user/")
 _SAYS_NOTHING: Final = ("", "not running")
 """States that say no more than that a service does not run."""
 _STARTS: Final = "it starts at boot, which is not our doing, so it goes on running"
@@ -206,6 +216,16 @@ def _one_back(one: ResourceId, entry: Owned, fact: ServiceFact | None) -> PutBac
     return PutBack(wanted, ", ".join(why), ours=kept) if why else PutBack()
 
 
+def _unit(service: Service) -> str:
+    return service.name if "." in service.name else f"{service.name}.service"
+
+
+def _unit_of(path: str) -> str:
+    """Return the unit that a file of a service manager is about: a unit file, or a drop-in of one."""
+    rest = next((path.partition(one)[2] for one in _UNIT_FOLDERS if one in path), "")
+    return rest.partition("/")[0].removesuffix(".d")
+
+
 KIND: Final[HostKind[Service, ServiceNeeds, Facts]] = HostKind(
     name=resources.SERVICE,
     words=("service", "services"),
@@ -221,4 +241,8 @@ KIND: Final[HostKind[Service, ServiceNeeds, Facts]] = HostKind(
     count=Metric("nodemanager_service_operations_total", "Services changed.", by="operation"),
     drift=DriftRule(),
     owning=Owning(_seen, needs_of, _put_back),
+    public=True,
+    brings=brings_nothing,
+    naming=Naming(name=_unit, of_path=_unit_of),
+    begins=lambda service: service.ensure == "running" or bool(service.enable),
 )

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from nodemanager.api.common.configset import SETTINGS, ConfigSetSpec
 from nodemanager.plan import executions, files, packages, resources, services
+from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.host_kinds import AnyKind
 from nodemanager.plan.resources import FILE, ResourceId
 
@@ -60,6 +61,13 @@ class HostKinds:
 
     def __getitem__(self, name: str) -> AnyKind:
         return self._kinds[name]
+
+    def beginning(self, desired: Desired) -> Iterator[Item[Any]]:
+        """Yield what is declared to begin something, of the kinds after files."""
+        for kind in self:
+            if kind.name in self.after_files:
+                items = desired.items.get(kind.name, ())
+                yield from (item for item in items if kind.begins(item.declaration))
 
     def each(self, part: str, parts: Mapping[str, T]) -> dict[str, T]:
         """Return one `part` for every kind, in the order of the table; a missing one is an error."""

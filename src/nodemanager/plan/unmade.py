@@ -7,7 +7,7 @@ subscribes to such a file, whichever ConfigSet declares it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from nodemanager.plan.desired import Contents, Desired, Failure, Item
@@ -25,8 +25,10 @@ def put_off(resource: ResourceId, sources: tuple[str, ...], reason: str, awaits:
     return Blocked(id=resource, sources=sources, reason=reason)
 
 
-def held_back(desired: Desired, contents: Contents, held: Callable[[ResourceId], bool]) -> HeldBack:
-    """Return what must not begin before files whose content cannot be had.
+def held_back(
+    desired: Desired, contents: Contents, held: Callable[[ResourceId], bool], later: Iterable[Item[Any]]
+) -> HeldBack:
+    """Return what must not begin before files whose content cannot be had: some of what comes `later`.
 
     What `held` before, as it is declared now, did so with the files that are there: it may be put back.
     """
@@ -41,9 +43,7 @@ def held_back(desired: Desired, contents: Contents, held: Callable[[ResourceId],
             of_path[item.declaration.path] = said
             for name in item.sources:
                 of_set.setdefault(name, said)
-    begin = [one for one in desired.services if one.declaration.ensure == "running" or one.declaration.enable]
     found: dict[ResourceId, tuple[ResourceId, str]] = {}
-    later: list[Item[Any]] = [*begin, *desired.executions]
     for one in later:
         causes = [of_path[path] for path in one.subscribes if path in of_path]
         causes += [of_set[name] for name in one.sources if name in of_set]

@@ -17,10 +17,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from nodemanager.api.common import reported
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
-from nodemanager.kube import core, errors, times
+from nodemanager.kube import core, errors, printable, times
 from nodemanager.kube.objects import HasMetadata, ObjectMeta, Resource
 from nodemanager.runtime.backoff import Backoff
 
@@ -130,7 +129,7 @@ class EventRecorder:
         now = self._now()
         # Named here, once: if an answer gets lost, the second try must not make a second event.
         name = f"{meta.name}.{int(now.timestamp() * 1_000_000):x}{next(self._sequence) & 0xFFFF:04x}"
-        text = core.event_message(reported.text(message))
+        text = core.event_message(printable.text(message))
         self._pending.append(_Note(reference, kind, reason, text, now, name))
         self._wake.set()
 

@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Content, Contents, Failure
 from nodemanager.plan.facts import FileFact, Kind
+from nodemanager.plan.host_kinds import HostKind
 from nodemanager.plan.resources import ResourceId, file_id
 from nodemanager.plan.steps import (
     Blocked,
@@ -34,6 +36,7 @@ from nodemanager.plan.steps import (
 )
 from nodemanager.plan.subscribers import because
 from support.agent_process import owned
+from support.note_kind import NOTE, NOTES, WriteNote, kinds_with, noted_set
 from support.root_tree import config_set, literal_contents
 
 OLD = "old and private\n"
@@ -284,3 +287,19 @@ def test_no_diff_takes_long(tree: Tree, old: str, new: str) -> None:
     assert time.process_time() - began < 2
     if new.count("\n") > MAX_LINES:
         assert said.details.startswith("(200000 lines become 100000: 200000 bytes, SHA-256 ")
+
+
+def test_of_a_kind_that_is_not_public_nothing_is_told_but_the_resource(tree: Tree) -> None:
+    desired = merge.merge([noted_set("a", notes=[{"name": "greeting"}])], kinds_with())
+    step = WriteNote(id=ResourceId(NOTE, "greeting"), sources=("a",), reason="says: my PIN is 1234", text="x")
+    public = DesiredState(desired, {}, {}, kinds_with())
+    assert tell(tree, step, public).reason == step.reason
+    hidden = DesiredState(desired, {}, {}, kinds_with(replace(NOTES, public=False)))
+    said = tell(tree, step, hidden)
+    assert (said.resource, said.verb, said.reason, said.details) == ("note:greeting", "note", UNSEEN, "")
+
+
+def test_a_kind_has_to_say_what_of_it_may_be_told() -> None:
+    said = {one.name: getattr(NOTES, one.name) for one in fields(NOTES) if one.name != "public"}
+    with pytest.raises(TypeError, match="public"):
+        HostKind(**said)

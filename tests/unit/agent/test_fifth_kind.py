@@ -25,12 +25,13 @@ from nodemanager.host.results import Outcome
 from nodemanager.kube import conditions
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.plan import merge
+from nodemanager.plan.desired import Failure
 from nodemanager.plan.resources import EXEC, FILE, PACKAGE, SERVICE, ResourceId
 from nodemanager.plan.stages import KINDS, HostKinds, IncompleteHostKind
-from nodemanager.plan.steps import Step
+from nodemanager.plan.steps import Step, Waiting
 from nodemanager.runtime.events import EventRecorder
 from nodemanager.runtime.metrics import Registry
-from support.note_kind import NOTE, NOTES, NotedSpec, NoteTable, noted_set
+from support.note_kind import NOTE, NOTES, NotedSpec, NoteTable, WriteNote, noted_set
 from support.realtime import Kept
 from support.root_tree import needs_root
 
@@ -132,6 +133,24 @@ async def test_it_waits_when_the_validation_of_a_file_aborts_its_set(kept: Kept,
         results = {one.id: one for one in await kept.converge(aborted)}
         assert results[GREETING].outcome is Outcome.BLOCKED
         assert "was aborted by a validation" in results[GREETING].message
+        assert not (folder / "greeting").exists()
+
+
+async def test_it_waits_while_a_file_of_its_set_cannot_be_made(kept: Kept, folder: Path) -> None:
+    unmade = noted_set(
+        "web",
+        files=[{"path": f"{folder}/file", "content": "x"}],
+        notes=[{"name": "greeting", "text": "hello"}],
+    )
+    async with kept:
+        desired = merge.merge([unmade, noted_set("other", notes=[{"name": "other"}])], kept.host.kinds)
+        contents = {f"{folder}/file": Failure("there is no Secret db", awaits="Secret db")}
+        steps = {str(one.id): one for one in await kept.host.converger.preview(desired, contents)}
+        assert isinstance(steps["note:greeting"], Waiting)
+        assert steps["note:greeting"].awaits == "Secret db"
+        assert isinstance(steps["note:other"], WriteNote)  # of another set
+        results = {one.id: one for one in await kept.host.converger.run(desired, contents)}
+        assert results[GREETING].outcome is Outcome.WAITING
         assert not (folder / "greeting").exists()
 
 

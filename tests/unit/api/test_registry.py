@@ -19,6 +19,7 @@ from nodemanager.api.rights import operator_rights, people
 from nodemanager.api.rights.operator_rights import Right
 from nodemanager.cli.views import descriptions
 from nodemanager.controllers import assembly
+from nodemanager.fleet.audit import aspects
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 
 
@@ -51,13 +52,21 @@ def test_a_forgotten_part_is_named_with_its_kind_and_the_file_to_edit(part: str)
     assert str(caught.value) == said
 
 
-def test_a_kind_that_describe_cannot_show_is_named_with_the_file_to_edit() -> None:
+@pytest.mark.parametrize(
+    ("table", "having", "part"),
+    [
+        pytest.param(descriptions, descriptions.RENDERERS, "renderer for describe", id="describe"),
+        pytest.param(aspects, aspects.ASPECTS, "entry for the audit log", id="audit"),
+    ],
+)
+def test_a_kind_that_a_table_elsewhere_lacks_is_named_with_the_file_to_edit(
+    table: Any, having: dict[str, Any], part: str
+) -> None:
     window = KindEntry(resource=WINDOWS, **PARTS)
     with pytest.raises(IncompleteKind) as caught:
-        kinds.require(descriptions.PART, descriptions.RENDERERS, descriptions.FILE, [*kinds.KINDS, window])
-    said = f"cannot use Window: it has no renderer for describe; add it in {descriptions.FILE}"
-    assert str(caught.value) == said
-    assert descriptions.FILE.endswith(f"{descriptions.__name__.replace('.', '/')}.py")
+        kinds.require(table.PART, having, table.FILE, [*kinds.KINDS, window])
+    assert str(caught.value) == f"cannot use Window: it has no {part}; add it in {table.FILE}"
+    assert table.FILE.endswith(f"{table.__name__.replace('.', '/')}.py")
 
 
 @pytest.mark.parametrize("claimed", [{"short_names": ("mn",)}, {"page": "reference/configset.md"}])

@@ -64,9 +64,8 @@ from support.host_attempts import task
 from support.scripted_server import until
 
 NAMESPACE = "default"
-CONTROLLERS = [
-    pytest.param(entry, id=entry.name) for entry in assembly.ENTRIES if isinstance(entry, Registration)
-]
+EVERYTHING = assembly.entries_for(edge=True)
+CONTROLLERS = [pytest.param(entry, id=entry.name) for entry in EVERYTHING if isinstance(entry, Registration)]
 
 
 @contextlib.asynccontextmanager
@@ -131,7 +130,7 @@ async def test_a_stuck_controller_fails_healthz_which_names_it(entry: Registrati
 
     any_name = Periodic(ObjectKey(NAMESPACE, "any"), 3600.0)
     stuck = replace(entry, build=lambda _context: hang, timeout=None, stuck_after=0.0, periodic=(any_name,))
-    entries = [stuck if one is entry else one for one in assembly.ENTRIES]
+    entries = [stuck if one is entry else one for one in EVERYTHING]
     async with (
         whole_server.serving(tmp_path) as (config, _),
         connected(config) as client,
@@ -310,7 +309,7 @@ async def test_a_part_without_a_queue_a_single_name_and_one_that_is_due_again_an
         listeners.append(Listener(context))
         return listeners[0]
 
-    watches = (WatchedKind(CONFIG_MAPS, registration.the_one),)
+    watches = (WatchedKind(CONFIG_MAPS, lambda _change, _caches: (Wake(THE_ONE),)),)
     entries: list[Entry] = [
         PartRegistration(name="listener", watches=watches, build=listen),
         Registration(name="single", kind=None, watches=watches, build=lambda _context: single.put),

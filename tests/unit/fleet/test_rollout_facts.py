@@ -51,6 +51,7 @@ from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectKey, ObjectMeta
 from nodemanager.runtime.cache import Change
+from support import rollout_hosts
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LABELS = {"role": "web"}
@@ -82,7 +83,7 @@ def node(*reports: AppliedConfigSet, name: str = "h", made: str = BEFORE, **stat
 
 
 def judged(one: ManagedNode, status: RolloutStatus = ROLLOUT) -> tuple[str, str]:
-    (host,) = facts.of_hosts("web", status, [one])
+    (host,) = rollout_hosts.of_hosts("web", status, [one])
     return host.progress, host.why
 
 
@@ -157,10 +158,10 @@ def test_hosts_that_say_nothing() -> None:
 
 def test_who_takes_part_and_since_when() -> None:
     alive = [condition(node_conditions.ALIVE, "True", "LeaseRenewed", SINCE)]
-    (one,) = facts.of_hosts("web", ROLLOUT, [node(report(), conditions=alive), node(made=SINCE)])
+    (one,) = rollout_hosts.of_hosts("web", ROLLOUT, [node(report(), conditions=alive), node(made=SINCE)])
     assert (one.back, one.turn) == (times.parse(SINCE), None)
     turned = msgspec.structs.replace(ROLLOUT, turns=[Turn(threshold=10**9, at=SINCE)])
-    (one,) = facts.of_hosts("web", turned, [node(report(digest=OLD.digest))])
+    (one,) = rollout_hosts.of_hosts("web", turned, [node(report(digest=OLD.digest))])
     assert (one.back, one.turn) == (None, times.parse(SINCE))
 
 
@@ -175,7 +176,7 @@ def visited(state: claims.State) -> str:
 def test_whose_silence_is_no_loss() -> None:
     gone = node(report(), conditions=[SILENT])
     assert judged(gone)[0] == Progress.LOST
-    ignored = facts.of_hosts("web", ROLLOUT, [gone], on_silence="ignore")
+    ignored = rollout_hosts.of_hosts("web", ROLLOUT, [gone], on_silence="ignore")
     assert [one.progress for one in ignored] == [Progress.ABSENT]
     assert judged(gone, msgspec.structs.replace(ROLLOUT, threshold=0))[0] == Progress.ABSENT  # not its turn
     late = msgspec.structs.replace(ROLLOUT, turns=[Turn(threshold=10**9, at="2026-01-01T11:30:01Z")])
@@ -184,7 +185,7 @@ def test_whose_silence_is_no_loss() -> None:
     assert judged(node(report(), conditions=[SILENT, held])) == ("absent", "held")
     for until, progress in (("2026-01-01T12:00:01Z", "absent"), ("2026-01-01T12:00:00Z", "lost")):
         spec = ManagedNodeSpec(hold=Hold(reason="disk", until=until))
-        (one,) = facts.of_hosts("web", ROLLOUT, [msgspec.structs.replace(gone, spec=spec)], now=NOW)
+        (one,) = rollout_hosts.of_hosts("web", ROLLOUT, [msgspec.structs.replace(gone, spec=spec)], now=NOW)
         assert one.progress == progress
     for state, progress in ((claims.State.REBOOTING, "absent"), (claims.State.DONE, "lost")):
         meta = msgspec.structs.replace(gone.metadata, annotations={ANNOTATION_VISIT: visited(state)})
@@ -217,7 +218,7 @@ def test_the_clock_of_a_host_is_not_asked_by_whom_has_seen_it() -> None:
             (Witness(rollout, calm=frozenset({"h"})), "unproven"),
             (Witness(rollout), "healthy" if since == BEFORE else "unproven"),  # it was started since
         ):
-            (one,) = facts.of_hosts("web", ROLLOUT, [drifted], witness=known)
+            (one,) = rollout_hosts.of_hosts("web", ROLLOUT, [drifted], witness=known)
             assert one.progress == wanted
 
 
@@ -232,7 +233,7 @@ def test_what_troubles_a_host_before_anybody_has_the_change_is_not_held_against_
         assert (found.status.reason, list(found.witness.calm)) == ("NotApproved", calm)
     turn = Turn(threshold=SCALE, at=times.rfc3339(NOW))
     begun = msgspec.structs.replace(ROLLOUT, turns=[turn])
-    (one,) = facts.of_hosts("web", begun, [drifted])  # by an operator that was started since
+    (one,) = rollout_hosts.of_hosts("web", begun, [drifted])  # by an operator that was started since
     assert one.progress == "healthy"
 
 

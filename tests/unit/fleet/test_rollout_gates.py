@@ -28,7 +28,7 @@ from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.openings import WindowView
-from nodemanager.fleet.rollout import approving, facts, visitors
+from nodemanager.fleet.rollout import approving, visitors
 from nodemanager.fleet.rollout.deciding import decide
 from nodemanager.fleet.rollout.facts import RolloutHost
 from nodemanager.fleet.rollout.gates import (
@@ -44,6 +44,7 @@ from nodemanager.fleet.rollout.looking import Look
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
+from support import rollout_hosts
 from support.rollout_decisions import NEW, NOW, fleet, moved, rollout, said, status
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
@@ -349,5 +350,5 @@ def test_a_silent_host_is_not_worked_on_for_ever() -> None:
         told = ManagedNodeStatus(release="6.1", upgrade=upgrading, conditions=[condition])
         meta = ObjectMeta(name="h", uid="u", labels=web, annotations=notes)
         node = ManagedNode(metadata=meta, status=told)
-        (one,) = facts.of_hosts("web", here, [node], now=NOW - HOUR + later)
+        (one,) = rollout_hosts.of_hosts("web", here, [node], now=NOW - HOUR + later)
         assert (one.away, one.progress) == wanted

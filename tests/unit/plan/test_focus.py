@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,9 +13,11 @@ from nodemanager.api.common.configset import ConfigSet
 from nodemanager.plan import executions, files, focus, merge, packages, resources, services
 from nodemanager.plan.desired import Contents, Desired
 from nodemanager.plan.facts import Facts, FileFact, Kind, PackageFacts, Pending, ServiceFact
+from nodemanager.plan.host_kinds import Naming
 from nodemanager.plan.layout import Layout
 from nodemanager.plan.resources import ResourceId, file_id
 from nodemanager.plan.steps import Blocked, FileStep, RemovePath, Step
+from support.note_kind import NOTE, NOTES, Note, kinds_with, noted_set
 from support.root_tree import config_set, literal_contents
 
 PATHS = ("/a", "/a/b", "/a/b/c", "/a/d", "/ab", "/e", "/e/f", "/etc/systemd/system/web.service")
@@ -211,3 +214,14 @@ def test_what_has_to_wait_is_not_in_focus_and_still_declared(desired: Desired) -
     assert ids_of(found) == {"file:/a"}
     seen = Facts(files={"/a": FileFact(Kind.DIRECTORY), "/a/b": FileFact(Kind.FILE)}, listings={"/a": ("b",)})
     assert [type(one).__name__ for one in files.plan_files(found.desired, {}, seen, found.layout)] == ["Noop"]
+
+
+def test_a_fifth_kind_says_which_files_are_about_it() -> None:
+    naming: Naming[Note] = Naming(
+        name=lambda note: note.name, of_path=lambda path: path.removeprefix("/etc/notes/")
+    )
+    kinds = kinds_with(replace(NOTES, naming=naming))
+    desired = merge.merge([noted_set("a", notes=[{"name": "greeting"}, {"name": "other"}])], kinds)
+    found = focus.Lens(desired, kinds).narrow([file_id("/etc/notes/greeting")])
+    assert found.ids == {ResourceId(NOTE, "greeting")}
+    assert focus.Lens(desired, kinds_with()).narrow([file_id("/etc/notes/greeting")]).ids == frozenset()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nodemanager.plan import preview
 from nodemanager.plan.facts import FileFact
-from nodemanager.plan.resources import file_id, package_id, parse_id
+from nodemanager.plan.host_kinds import Brought
+from nodemanager.plan.resources import ResourceId, file_id, package_id, parse_id
 from nodemanager.plan.steps import Blocked, Expected, InstallPackage, Lack, MakeLink, Step
+from support.note_kind import NOTE, NOTES, WriteNote, kinds_with
 
 LACK = Lack("it", "will start", ("/nginx.service", "/init.d/nginx"))
 
@@ -66,3 +70,15 @@ def test_what_may_still_come_is_expected(above: list[Step], source: str) -> None
 )  # fmt: skip
 def test_what_cannot_come_stays_an_error(step: Step, above: list[Step]) -> None:
     assert preview.expect([step], above) == [step]
+
+
+def test_what_a_kind_brings_is_said_by_the_kind() -> None:
+    """A fifth one, too: what it says nothing of is no step that something else may wait for."""
+    note = WriteNote(id=ResourceId(NOTE, "nginx"), sources=("a",), reason="is not there", text="x")
+    (step,) = preview.expect([blocked()], [note], kinds_with())
+    assert isinstance(step, Blocked)
+    (step,) = preview.expect(
+        [blocked()], [note], kinds_with(replace(NOTES, brings=lambda _step: Brought.MORE))
+    )
+    assert isinstance(step, Expected)
+    assert "note nginx, above, is expected to bring it" in step.reason

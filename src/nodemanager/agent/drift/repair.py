@@ -161,10 +161,8 @@ class RepairLoop:
             found, done = self._watch.shortfalls, not self._watch.lacking
         except OSError as error:
             found, done = (f"cannot watch this host: {error}; it is looked at every period",), False
-        for text in found:
-            if text not in (self._host_state.shortfalls or ()):
-                log.warning("%s", text)
-        self._host_state.shortfalls = found
+        for text in self._host_state.watched(found):
+            log.warning("%s", text)
         self._arm()
         return done
 

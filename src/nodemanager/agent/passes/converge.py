@@ -119,8 +119,8 @@ class Converger:
             work = Work(given, observer or self.observer, self.tools)
             facts = await self._look(kind, work)
             found = drift_policies.leave_alone(kind.plan(work.given, facts), observe_only)
-            found = unmade.without(found, unmade.held_back(desired, contents, _never))
-            found = preview.expect(await self.parts[kind.name].rehearse(found, work), steps)
+            found = unmade.without(found, self._held_back(desired, contents, _never))
+            found = preview.expect(await self.parts[kind.name].rehearse(found, work), steps, self.kinds)
             changing = {**changing, **subscribers.owed(found)}
             steps += found
         return steps
@@ -138,7 +138,7 @@ class Converger:
         content.
         """
         with self.progress.working(), self.underway.passing():
-            found = unmade.held_back(desired, contents, held)
+            found = self._held_back(desired, contents, held)
             return await self._run(desired, contents, observe_only, found)
 
     async def _run(
@@ -198,7 +198,7 @@ class Converger:
         at. No other tool is asked.
         """
         with self.progress.working():
-            found = unmade.held_back(focus.lens.desired, contents, held)
+            found = self._held_back(focus.lens.desired, contents, held)
             return await self._repair(focus, contents, observe_only, found)
 
     async def _repair(
@@ -228,6 +228,11 @@ class Converger:
                 done = await self._bring_about(stage, work)
                 results += await self._finished(done, owed.items[kind.name]) if kind.background else done
         return results
+
+    def _held_back(
+        self, desired: Desired, contents: Contents, held: Callable[[ResourceId], bool]
+    ) -> HeldBack:
+        return unmade.held_back(desired, contents, held, self.kinds.beginning(desired))
 
     def _work(self, desired: Desired, contents: Contents, tools: Tools, layout: Layout | None = None) -> Work:
         """Return what a stage works with now; with the `layout` of everything declared, it is a repair."""

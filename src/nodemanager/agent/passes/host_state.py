@@ -69,6 +69,12 @@ class HostState:
     _repaired: dict[ResourceId, Result] = field(default_factory=dict)
     """Results of repairs since a pass began: they are newer than what it saw."""
 
+    def watched(self, shortfalls: tuple[str, ...]) -> list[str]:
+        """Take note of what is not watched from now on; return what of that is new."""
+        new = [one for one in shortfalls if one not in (self.shortfalls or ())]
+        self.shortfalls = shortfalls
+        return new
+
     def begin(self, desired_state: DesiredState) -> frozenset[ResourceId]:
         """Take note of what is wanted from now on; return what a pass only observes."""
         if self.desired_state is not desired_state:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
@@ -166,3 +166,14 @@ def _not_at_edge(action: Any) -> HostError:
 
 UNKNOWN: Final = _Unknown()
 NOT_AT_EDGE: Final = _NotAtEdge()
+
+
+def for_all(actions: Sequence[str], performers: Mapping[str, Performer]) -> dict[str, Performer]:
+    """Return one performer for each of these actions; one too few is an error, and so is one too many."""
+    differing = sorted(set(actions) ^ performers.keys())
+    if differing:
+        raise LookupError(
+            f"cannot carry out all steps of tasks: {', '.join(differing)} is an action without a performer,"
+            " or a performer of no action; compare ACTIONS in api/maintenance with agent/tasks/tasking.py"
+        )
+    return {name: performers[name] for name in actions}

@@ -69,14 +69,12 @@ class Disclosure:
         """Return what would become of a resource, as others may know it."""
         # What only waits for a Secret may well be there once the host may read that.
         blocked = isinstance(step, Blocked) and not isinstance(step, Waiting)
-        verb, reason, said = step.words.verb, self._reason(step), "\n".join(step.details)
+        verb, reason, said = step.words.verb, self._reason(step), self._details(step)
         if isinstance(step, Blocked) and step.id.kind == EXEC and step.lack is not None:
             verb, reason, blocked = step.lack.then, UNTOLD, False
             said = "\n".join(
                 command_line(one.declaration) for one in self.proposed.desired.executions if one.id == step.id
             )
-        if isinstance(step, WriteFile):
-            said = self._written(step)
         return PreviewedChange(
             resource=reported.line(self._name(step)),
             verb=reported.line(verb),
@@ -91,11 +89,22 @@ class Disclosure:
             return f"{file_id(_above(step.path))}/{HIDDEN}"
         return str(step.id)
 
+    def _is_public(self, step: Step) -> bool:
+        return self.proposed.kinds[step.id.kind].public
+
+    def _details(self, step: Step) -> str:
+        """Return what a step is about, as far as others may know it."""
+        if isinstance(step, WriteFile):
+            return self._written(step)
+        return "\n".join(step.details) if self._is_public(step) or step.id.kind == FILE else ""
+
     def _reason(self, step: Step) -> str:
         """Return why, without names that only root could know."""
         if isinstance(step, RestartService | RunCommand) and step.causes:
             return because([one if self._may_name(one) else f"a path {HIDDEN}" for one in step.causes])
-        if step.id.kind != FILE or self._is_open(_above(step.id.name), then=True):
+        if step.id.kind != FILE:
+            return step.reason if self._is_public(step) else UNSEEN
+        if self._is_open(_above(step.id.name), then=True):
             return step.reason
         if isinstance(step, FileStep) and step.before.target:
             return step.reason.replace(shown(step.before.target), HIDDEN)

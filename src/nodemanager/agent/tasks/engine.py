@@ -251,7 +251,10 @@ class TaskEngine:
 
 
 def _kept(entry: Entry, phase: TaskPhase) -> TaskRecord:
-    """Return the record of a task that ends: how packages were before, somebody may yet want to have back."""
+    """Return the record of a task that ends, without what nobody needs any more.
+
+    How packages were before is kept where somebody may still want them back.
+    """
     useful = phase in (TaskPhase.SUCCEEDED, TaskPhase.EXPIRED)
     steps = enumerate(entry.spec.steps)
     return entry.record.without_inverses({n for n, step in steps if useful and step.packages is not None})

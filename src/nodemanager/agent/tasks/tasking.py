@@ -21,7 +21,7 @@ from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.report.local_status import Board
 from nodemanager.agent.requests import Requests
 from nodemanager.agent.tasks import showing
-from nodemanager.agent.tasks.attempts import NOT_AT_EDGE, Exclusive, LatePerformer, Performer
+from nodemanager.agent.tasks.attempts import NOT_AT_EDGE, Exclusive, LatePerformer, Performer, for_all
 from nodemanager.agent.tasks.engine import TaskEngine
 from nodemanager.agent.tasks.files import Files
 from nodemanager.agent.tasks.ledger import Entry, LedgerFolder
@@ -40,6 +40,7 @@ from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.maintenance.edge_steps import EDGE_ACTIONS
 from nodemanager.api.maintenance.nodetask import NODE, NODE_TASKS, NodeTask, node_label
 from nodemanager.api.maintenance.task_previews import ProposalRef, TaskPreview
+from nodemanager.api.maintenance.task_steps import ACTIONS
 from nodemanager.client.calls import Selection
 from nodemanager.host.base import HostError, NotSupported
 from nodemanager.host.files.tree import Tree
@@ -265,7 +266,7 @@ def _performers(setup: TaskSetup, boot_id: str, runs: Runs, ledger: LedgerFolder
 
         return agent_upgrades.of_host(host, lambda: not setup.link.reachability.offline, exclusive)
 
-    return {
+    performers: dict[str, Performer] = {
         "packages": SystemUpgrades(
             replace(packages, earlier=lambda one: ledger.inverse(one.task, one.step)),
             reboots.needed,
@@ -280,6 +281,7 @@ def _performers(setup: TaskSetup, boot_id: str, runs: Runs, ledger: LedgerFolder
         "preview": Previews(tools.packages, lambda: states.pins, plan, exclusive, propose),
         **at_edge,
     }
+    return for_all(ACTIONS, performers)
 
 
 async def _sets(states: DesiredStateCache) -> Sequence[ConfigSet]:

@@ -14,7 +14,6 @@ MAX_LINES: Final = 65_536
 """Bytes of the lines in one segment: far below what etcd takes, for each append writes them all again."""
 DIGEST: Final = "^[0-9a-f]{64}$"
 NOTE_MAX: Final = 16_384
-MAX_INDEX: Final = 10**12 - 1
 
 
 class Seal(Struct):

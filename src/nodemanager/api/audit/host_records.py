@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from nodemanager.api.audit import record as records
-from nodemanager.api.audit.record import BadRecord, Record
+from nodemanager.api.audit.record import Record
 from nodemanager.api.common.audit_chain import MAX_TOLD, MAX_TOLD_LINE
 
 AGENT: Final = "agent"
@@ -29,7 +29,9 @@ def is_notable(record: Record) -> bool:
 
 def told(lines: Sequence[bytes]) -> list[str]:
     """Return what the status tells of the newest records: few, in their order, and each a plain line."""
-    found = [(line, one) for each in lines if (line := _plain(each)) and (one := _decoded(each)) is not None]
+    found = [
+        (line, one) for each in lines if (line := _plain(each)) and (one := records.decoded(each)) is not None
+    ]
     notable = [place for place, (_, one) in enumerate(found) if is_notable(one)][-MAX_NOTABLE:]
     others = [place for place in range(len(found)) if place not in notable]
     chosen = sorted([*notable, *others[max(len(others) - MAX_TOLD + len(notable), 0) :]])
@@ -40,10 +42,3 @@ def _plain(line: bytes) -> str:
     """Return a line that a status may have; empty = it is too long, or has what steers a terminal."""
     text = line.decode(errors="replace") if len(line) <= MAX_TOLD_LINE else ""
     return text if text.isprintable() else ""
-
-
-def _decoded(line: bytes) -> Record | None:
-    try:
-        return records.decode(line)
-    except BadRecord:
-        return None

@@ -158,6 +158,14 @@ def decode(line: bytes | str) -> Record:
         raise BadRecord(f"cannot read a record: {error}") from None
 
 
+def decoded(line: bytes | str) -> Record | None:
+    """Return the record that a line is; None = it is none."""
+    try:
+        return decode(line)
+    except BadRecord:
+        return None
+
+
 _DECODER: Final = msgspec.json.Decoder(Record)
 
 

@@ -14,9 +14,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-_UNSAFE: Final = "\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
-_UNSAFE_TEXT: Final = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSAFE}]")
-_UNSAFE_LINE: Final = re.compile(f"[\x00-\x1f{_UNSAFE}]")
+from nodemanager.kube import printable
+
 _NOT_ASCII: Final = re.compile("[^ -~]")
 _NOT_IN_A_NAME: Final = re.compile("[^!-.0-~]")
 _TEXTS: Final = frozenset({"message", "error", "waiting"})
@@ -25,14 +24,8 @@ _LINES: Final = frozenset({"conflicts", "resource", "lastResource", "by", "fileB
 """Fields that name files, which may be called anything."""
 
 
-def text(said: str) -> str:
-    """Return a text of several lines without what could pass for something else."""
-    return said if _is_plain(said) else _UNSAFE_TEXT.sub("?", said)
-
-
-def line(said: str) -> str:
-    """Return a text as one line."""
-    return said if _is_plain(said) else _UNSAFE_LINE.sub("?", said)
+text = printable.text
+line = printable.line
 
 
 def status(found: Any) -> Any:
@@ -45,13 +38,9 @@ def status_of_other(found: Any) -> Any:
     return _clean(found, "", lines=True)
 
 
-def _is_plain(said: str) -> bool:
-    return said.isascii() and said.isprintable()
-
-
 def _clean(value: Any, field: str, *, lines: bool) -> Any:
     if isinstance(value, str):
-        return value if _is_plain(value) else _replaced(value, field, lines=lines)
+        return value if printable.is_plain(value) else _replaced(value, field, lines=lines)
     if isinstance(value, list):
         return [_clean(each, field, lines=lines) for each in value]
     if not isinstance(value, dict):
@@ -65,5 +54,5 @@ def _clean(value: Any, field: str, *, lines: bool) -> Any:
 
 def _replaced(said: str, field: str, *, lines: bool) -> str:
     if field in _LINES or (lines and field in _TEXTS):
-        return _UNSAFE_LINE.sub("?", said)
-    return (_UNSAFE_TEXT if field in _TEXTS else _NOT_ASCII).sub("?", said)
+        return line(said)
+    return text(said) if field in _TEXTS else _NOT_ASCII.sub("?", said)

@@ -8,7 +8,6 @@ from nodemanager.api.maintenance.disruption import OPTIONAL_DURATION
 from nodemanager.kube.hints import API_VERSION, DURATION_MAX, KIND, NAME_MAX, PRINTABLE, Rule, meta
 from nodemanager.kube.objects import Struct
 
-GATES: Final = ("alive", "ready", "configSetsHold", "object", "http", "prometheus")
 _URL: Final = Rule("self.startsWith('http://') || self.startsWith('https://')", "must be http:// or https://")
 OPERATORS: Final = ("<", "<=", ">", ">=", "==", "!=")
 

@@ -15,10 +15,8 @@ from nodemanager.api.maintenance.windows import WINDOW_RULES, WindowSpec
 from nodemanager.kube.hints import DURATION_MAX, PRINTABLE, Rule, meta
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 
-LABEL_NODE: Final = "maintenance.nodemanager/node"
 LABEL_MAINTENANCE: Final = "maintenance.nodemanager/maintenance"
-LABEL_RUN: Final = "maintenance.nodemanager/run"
-"""Labels of the NodeTasks of a maintenance."""
+"""Label of the NodeTasks of a maintenance."""
 ANNOTATION_VISIT: Final = "maintenance.nodemanager/visit"
 """On a ManagedNode: who works on it, and where that is (`fleet.maintenance.claims`)."""
 ANNOTATION_TOKEN: Final = "maintenance.nodemanager/token"  # noqa: S105 - a number, and no secret

@@ -1,10 +1,9 @@
-"""What happens to the hosts of a maintenance, as the operator decides it: the same code, other eyes. Pure."""
+"""What happens to the hosts of a maintenance, as the operator decides it: by the same code. Pure."""
 
 from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from datetime import datetime
 from typing import Final
 
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
@@ -22,7 +21,7 @@ from nodemanager.controllers.node_maintenances.undertaking import Seen
 from nodemanager.fleet.maintenance import openings, realtime
 from nodemanager.fleet.maintenance.decide import Wait, decide
 from nodemanager.fleet.maintenance.facts import Facts, HostFacts, Run
-from nodemanager.fleet.maintenance.passes import Look, Upkeep, look
+from nodemanager.fleet.maintenance.passes import Look, look
 from nodemanager.fleet.maintenance.realtime import RealtimeError
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.rollout import on_the_way
@@ -38,7 +37,7 @@ def judge(maintenance: NodeMaintenance, around: Surroundings) -> Judged:
     problem = problem or gates_of(maintenance).problem or _told(maintenance)
     judged = Judged(maintenance, seen.inputs, problem)
     known = _facts(seen, around, judged) if seen.run is not None else None
-    found = look(_upkeep(seen), known, maintenance.metadata.uid, seen.now)
+    found = look(upcoming.upkeep(seen), known, maintenance.metadata.uid, seen.now)
     nexts = [one.next_run for one in found.judgements if one.next_run is not None]
     judged = replace(
         judged, next_run=min(nexts, default=None), run=seen.run.id if seen.run is not None else ""
@@ -105,18 +104,6 @@ def _seen(maintenance: NodeMaintenance, around: Surroundings) -> Seen:
     tasks = [one for one in found.tasks if one.spec.reason is not None and one.spec.reason.uid == uid]
     inputs = around.inputs[maintenance.metadata.name]
     return Seen(maintenance, found.now, found.hosts, inputs, tasks, remembering.run_of(maintenance))
-
-
-def _upkeep(seen: Seen) -> Upkeep:
-    status, created = seen.maintenance.status, seen.maintenance.metadata.creation_timestamp
-    return Upkeep(
-        operations=seen.inputs.operations,
-        memories=remembering.memories(status),
-        created=datetime.fromisoformat(created) if created else seen.now,
-        calendar=seen.inputs.calendar,
-        view=seen.inputs.view,
-        running=frozenset(status.run.operations) if status.run is not None else frozenset(),
-    )
 
 
 def _facts(seen: Seen, around: Surroundings, judged: Judged) -> Facts:

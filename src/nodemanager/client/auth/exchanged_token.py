@@ -67,7 +67,7 @@ class ExchangedToken:
         return self.life is not None and self._clock() < self.life.expires
 
     async def _exchange(self) -> None:
-        """Get a token; while the old one is good, not being able to is no more than worth a warning."""
+        """Get a token; a failure is only logged while the old token is good."""
         if self._refusal is None or self._clock() >= self._refused_until:
             try:
                 await self._ask()

@@ -3,7 +3,7 @@
     ManagedNode.status.configsets of all hosts  ->  ConfigSet.status.nodes and conditions
     what the set itself declares                ->  its condition Invalid (see `validity`)
 
-One writer instead of every host: with many, they would fight over one condition.
+One writer instead of every host: with many, each would overwrite the condition that another one wrote.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class _Heartbeat:
 
 
 TICK: Final = 1e-6
-"""Seconds that sums of times may be off: who comes back when told to must not be sent away for nothing."""
+"""Seconds that sums of times may be off by rounding: who comes back when told to must not be too early."""
 
 
 class Heartbeats:

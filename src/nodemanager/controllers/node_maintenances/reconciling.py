@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 import msgspec
@@ -63,7 +63,7 @@ from nodemanager.fleet.maintenance import budget, openings, passes, questions
 from nodemanager.fleet.maintenance.budget import Room
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.facts import Facts, HostFacts
-from nodemanager.fleet.maintenance.passes import Look, Upkeep
+from nodemanager.fleet.maintenance.passes import Look
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.repairs import escalation
 from nodemanager.kube import errors
@@ -226,7 +226,7 @@ class Maintainer:
         await self._protected.refresh(about)
         began = time.perf_counter()
         known = self._known(seen, problem)
-        look = passes.look(self._upkeep(seen), known, seen.maintenance.metadata.uid, seen.now)
+        look = passes.look(upcoming.upkeep(seen), known, seen.maintenance.metadata.uid, seen.now)
         self._took.observe(time.perf_counter() - began)
         run, ended = seen.maintenance.status.run, None
         if known is None and look.begins and problem is None:
@@ -275,21 +275,10 @@ class Maintainer:
             approved=undertaking.is_approved(seen, self._caches, self._inputs),
         )
 
-    def _upkeep(self, seen: Seen) -> Upkeep:
-        status, created = seen.maintenance.status, seen.maintenance.metadata.creation_timestamp
-        return Upkeep(
-            operations=seen.inputs.operations,
-            memories=remembering.memories(status),
-            created=datetime.fromisoformat(created) if created else seen.now,
-            calendar=seen.inputs.calendar,
-            view=seen.inputs.view,
-            running=frozenset(status.run.operations) if status.run is not None else frozenset(),
-        )
-
     async def _preview(self, seen: Seen, problem: Problem | None) -> ReconcileResult:
         """Have hosts asked what a run would do, then take the request off."""
         maintenance = seen.maintenance
-        found = passes.look(self._upkeep(seen), None, maintenance.metadata.uid, seen.now)
+        found = passes.look(upcoming.upkeep(seen), None, maintenance.metadata.uid, seen.now)
         run = upcoming.run_of(maintenance, found, seen.now, begins=problem is None)
         try:
             news = await self._previews.answer(seen, run, self._facts(seen))

@@ -7,8 +7,22 @@ from datetime import datetime
 from nodemanager.api.maintenance.maintenance_status import RunState
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.controllers.node_maintenances.status import remembering
+from nodemanager.controllers.node_maintenances.undertaking import Seen
 from nodemanager.fleet.maintenance import runs
-from nodemanager.fleet.maintenance.passes import Look
+from nodemanager.fleet.maintenance.passes import Look, Upkeep
+
+
+def upkeep(seen: Seen) -> Upkeep:
+    """Return what a look at runs is made from."""
+    status, created = seen.maintenance.status, seen.maintenance.metadata.creation_timestamp
+    return Upkeep(
+        operations=seen.inputs.operations,
+        memories=remembering.memories(status),
+        created=datetime.fromisoformat(created) if created else seen.now,
+        calendar=seen.inputs.calendar,
+        view=seen.inputs.view,
+        running=frozenset(status.run.operations) if status.run is not None else frozenset(),
+    )
 
 
 def next_run(maintenance: NodeMaintenance, found: Look) -> RunState | None:

@@ -13,15 +13,26 @@ from typing import Final
 
 import msgspec
 
+from nodemanager.api import kinds
 from nodemanager.api.audit import record as records
 from nodemanager.api.audit import step_digests
+from nodemanager.api.audit.auditcheckpoint import AUDIT_CHECKPOINTS
+from nodemanager.api.audit.auditsegment import AUDIT_SEGMENTS
 from nodemanager.api.audit.record import Gate, Step
 from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.configsetpreview import CONFIG_SET_PREVIEWS
+from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.common.rollout import RolloutStatus
+from nodemanager.api.common.rolloutpolicy import ROLLOUT_POLICIES
+from nodemanager.api.edge.edgecluster import EDGE_CLUSTERS
+from nodemanager.api.edge.edgeprofile import EDGE_PROFILES
 from nodemanager.api.maintenance.maintenance_status import OWN_REQUEST, NodeMaintenanceStatus
 from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS, MaintenanceApprovalSpec
+from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
+from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEMPLATES
+from nodemanager.api.maintenance.nodeseries import NODE_SERIES
 from nodemanager.api.maintenance.nodetask import ENDED, NODE_TASKS, NodeTaskSpec, NodeTaskStatus
 from nodemanager.api.rights import host_rights
 from nodemanager.fleet.audit import host_aspects, observed
@@ -60,7 +71,7 @@ def look(kind: str, obj: Observed) -> Observed:
             host = host_rights.host_of(meta.name)
         if kind == MANAGED_NODES.kind:
             told = host_aspects.told(obj)
-        aspects.update((name, _short(one)) for name, one in _OF.get(kind, _nothing)(obj))
+        aspects.update((name, _short(one)) for name, one in _OF[kind](obj))
     seen = Seen(
         object=about,
         created=meta.creation_timestamp or "",
@@ -89,6 +100,7 @@ def _short(aspect: Aspect) -> Aspect:
 
 
 def _nothing(_obj: Observed) -> Found:
+    """Say that people's spec is all that is recorded of a kind."""
     yield from ()
 
 
@@ -219,11 +231,30 @@ def _of_approval(obj: Observed) -> Found:
     )
 
 
-_OF: Final[dict[str, Callable[[Observed], Found]]] = {
-    NODE_MAINTENANCES.kind: _of_maintenance,
-    NODE_TASKS.kind: _of_task,
-    MANAGED_NODES.kind: host_aspects.of_host,
-    CONFIG_SETS.kind: _of_config_set,
-    MAINTENANCE_APPROVALS.kind: _of_approval,
-    ACCOUNTS.kind: host_aspects.of_account,
+FILE: Final = "src/nodemanager/fleet/audit/aspects.py"
+PART: Final = "entry for the audit log"
+
+ASPECTS: Final[dict[str, Callable[[Observed], Found]]] = {
+    MANAGED_NODES.qualified_name: host_aspects.of_host,
+    CONFIG_SETS.qualified_name: _of_config_set,
+    CONFIG_SET_REVISIONS.qualified_name: _nothing,
+    CONFIG_SET_PREVIEWS.qualified_name: _nothing,
+    ROLLOUT_POLICIES.qualified_name: _nothing,
+    NODE_MAINTENANCES.qualified_name: _of_maintenance,
+    MAINTENANCE_WINDOWS.qualified_name: _nothing,
+    NODE_SERIES.qualified_name: _nothing,
+    NODE_TASKS.qualified_name: _of_task,
+    NODE_OPERATION_TEMPLATES.qualified_name: _nothing,
+    MAINTENANCE_APPROVALS.qualified_name: _of_approval,
+    EDGE_CLUSTERS.qualified_name: _nothing,
+    EDGE_PROFILES.qualified_name: _nothing,
+    AUDIT_CHECKPOINTS.qualified_name: _nothing,
+    AUDIT_SEGMENTS.qualified_name: _nothing,
+}
+"""By qualified name: what is recorded of a kind besides its spec and its end. `_nothing` is an answer."""
+
+kinds.require(PART, ASPECTS, FILE)
+
+_OF: Final = {kind.resource.kind: ASPECTS[kind.resource.qualified_name] for kind in kinds.KINDS} | {
+    ACCOUNTS.kind: host_aspects.of_account
 }

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from nodemanager.api.audit import record as records
-from nodemanager.api.audit.record import BadRecord, Record
+from nodemanager.api.audit.record import Record
 from nodemanager.api.common.audit_chain import AuditChain
 from nodemanager.fleet.audit import diagnosing
 from nodemanager.fleet.audit.diagnosing import Finding, Link
@@ -107,9 +107,9 @@ def check(old: Sequence[bytes], new: Sequence[bytes], anchor: AuditChain | None 
     lines = [*old, *new]
     if not lines:
         return [] if anchor is None else [Finding(diagnosing.TRUNCATED, 0, anchor.size - 1, "all are gone")]
-    known = [_decoded(line) for line in lines]
+    known = [records.decoded(line) for line in lines]
     first = next((one.sequence - place for place, one in enumerate(known) if one is not None), 0)
-    opening = _decoded(new[0]) if new else None
+    opening = records.decoded(new[0]) if new else None
     if opening is not None and opening.verb == OPENINGS[1] and opening.from_.isdigit():
         first = int(opening.from_)
     elif opening is not None and opening.verb == OPENINGS[0]:
@@ -154,7 +154,7 @@ def _against(anchor: AuditChain, lines: Sequence[bytes]) -> list[Finding]:
 
 
 def _end(lines: Sequence[bytes]) -> AuditChain:
-    first, last = _decoded(lines[0]) or Record(), _decoded(lines[-1]) or Record()
+    first, last = records.decoded(lines[0]) or Record(), records.decoded(lines[-1]) or Record()
     head = merkle.leaf_hash(lines[-1]).hex()
     return AuditChain(first.object.uid, last.sequence + 1, head, max(first.sequence, 0))
 
@@ -189,7 +189,7 @@ def _read(known: Known, now: AuditChain, lines: Sequence[bytes] | None) -> Judge
     """Compare the records themselves; None = there is nothing wrong with them, or there are none."""
     if not lines:
         return None
-    links = [(Record() if (one := _decoded(line)) is None else one) for line in lines]
+    links = [(Record() if (one := records.decoded(line)) is None else one) for line in lines]
     found = diagnosing.by_place(
         [Link(one.sequence, one.previous, merkle.leaf_hash(line))
          for one, line in zip(links, lines, strict=True)], now.first_kept, None, now.size,
@@ -229,7 +229,7 @@ def _grown(now: AuditChain, last: AuditChain, lines: Sequence[bytes] | None) -> 
 
 def _heads(lines: Sequence[bytes]) -> dict[int, str]:
     """Return what the end of the chain was, by how many records it had."""
-    first = _decoded(lines[0])
+    first = records.decoded(lines[0])
     if first is None:
         return {}
     found = {first.sequence: first.previous}
@@ -250,10 +250,3 @@ def _few(ends: Sequence[AuditChain]) -> tuple[AuditChain, ...]:
         half = len(kept) // 2
         kept = kept[:half:2] + kept[half:]
     return tuple(kept)
-
-
-def _decoded(line: bytes) -> Record | None:
-    try:
-        return records.decode(line)
-    except BadRecord:
-        return None

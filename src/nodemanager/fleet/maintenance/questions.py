@@ -68,7 +68,7 @@ class Answer:
         return replace(self, no_since=known or first)
 
     def is_within(self, age: timedelta, now: datetime) -> bool:
-        """Tell whether it is not older than that; one of far in the future, as the clock was set back, is."""
+        """Tell whether it is younger than that; one of far in the future (the clock was set back) is not."""
         return -SKEW <= now - self.asked < age
 
 

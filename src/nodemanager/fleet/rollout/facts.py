@@ -93,21 +93,6 @@ def asking(
     return Asking(name, status, turns.of(status), witness, now, on_silence, began, chosen, change)
 
 
-def of_hosts(
-    name: str,
-    status: RolloutStatus,
-    nodes: Iterable[ManagedNode],
-    *,
-    witness: Witness = NOTHING,
-    now: datetime | None = None,
-    on_silence: str = FAIL,
-) -> list[RolloutHost]:
-    """Return the hosts that take part in the rollout of a set, by what they report."""
-    asked = asking(name, status, witness=witness, now=now, on_silence=on_silence)
-    found = (of_host(asked, host_views.view_of(node, now)) for node in nodes)
-    return [one for one in found if one is not None]
-
-
 def of_host(asked: Asking, view: HostView, position: int | None = None) -> RolloutHost | None:
     """Return how one host is with the rollout of a set; None = it takes no part.
 

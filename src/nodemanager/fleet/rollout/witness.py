@@ -1,4 +1,4 @@
-"""What one process has seen of the hosts of a rollout with its own eyes, by its own clock.
+"""What one process has seen of the hosts of a rollout itself, by its own clock.
 
 It is lost with the process, and nothing depends on it but how much time a host is given. Hosts say when
 something happened, too, but by clocks of their own.

@@ -272,7 +272,7 @@ class FileBatch:
                 break
 
     def _owe(self) -> Mapping[ResourceId, tuple[str, ...]]:
-        """Record who is owed a restart; what nobody could be told of is not changed."""
+        """Record who is owed a restart; files whose record cannot be written are not changed."""
         notifying = [job for job in self._jobs if job.step.notifies]
         try:
             return self.tools.journal.owe(owed(job.step for job in notifying))

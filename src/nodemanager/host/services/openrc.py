@@ -92,7 +92,7 @@ class OpenRC:
 
     async def reload(self, key: ServiceKey) -> bool:
         """Reload it; restart it where its script has no such command."""
-        self._check(key, "reload")
+        refusals.check_running(self.name, key, "reload", booted=self._booted)
         told = await self._ask(["rc-service", "--nocolor", key.name, "describe"])
         can = "reload" in parse_describe(told.stdout + told.stderr)
         await self._bring_up(key, "reload" if can else "restart")
@@ -115,14 +115,9 @@ class OpenRC:
             raise refusals.exited(verb, key, fact.state, f"run rc-service {key.name} status")
 
     async def _do(self, key: ServiceKey, verb: str) -> None:
-        self._check(key, verb)
+        refusals.check_running(self.name, key, verb, booted=self._booted)
         done = await self._run(["rc-service", "--nocolor", key.name, verb], timeout=JOB_SECONDS)
         refusals.check(done, f"{verb} {key.name}")
-
-    def _check(self, key: ServiceKey, verb: str) -> None:
-        refusals.check_key(self.name, key)
-        if not self._booted:
-            raise refusals.not_running(self.name, verb, key)
 
     async def _ask(self, argv: list[str]) -> runner.Completed:
         return await self._run(argv, timeout=ASK_SECONDS)

@@ -78,7 +78,7 @@ class RcD:
 
     async def reload(self, key: ServiceKey) -> bool:
         """Reload it; restart it where its script has no such command."""
-        self._check(key, "reload")
+        refusals.check_running(self.name, key, "reload", booted=self._booted)
         done = await self._run(["service", key.name, "onereload"], timeout=JOB_SECONDS)
         if done.returncode != 0 and _UNKNOWN_COMMAND.search(done.stderr + done.stdout):
             await self._bring_up(key, "restart")
@@ -107,18 +107,13 @@ class RcD:
         return (await self._ask(["service", key.name, "onestatus"])).returncode == 0
 
     async def _do(self, key: ServiceKey, verb: str) -> None:
-        self._check(key, verb)
+        refusals.check_running(self.name, key, verb, booted=self._booted)
         done = await self._run(["service", key.name, f"one{verb}"], timeout=JOB_SECONDS)
         refusals.check(done, f"{verb} {key.name}")
 
     async def _set(self, key: ServiceKey, what: str, argv: list[str]) -> None:
         refusals.check_key(self.name, key)
         refusals.check(await self._ask(argv), f"{what} {key.name}")
-
-    def _check(self, key: ServiceKey, verb: str) -> None:
-        refusals.check_key(self.name, key)
-        if not self._booted:
-            raise refusals.not_running(self.name, verb, key)
 
     async def _ask(self, argv: list[str]) -> runner.Completed:
         return await self._run(argv, timeout=ASK_SECONDS)

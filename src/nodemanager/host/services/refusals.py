@@ -31,6 +31,13 @@ def check_key(manager: str, key: ServiceKey) -> None:
         raise NotSupported(no_name(key))
 
 
+def check_running(manager: str, key: ServiceKey, verb: str, *, booted: bool) -> None:
+    """Refuse what `check_key` refuses, and whatever needs the manager where it does not run."""
+    check_key(manager, key)
+    if not booted:
+        raise not_running(manager, verb, key)
+
+
 def not_running(manager: str, verb: str, key: ServiceKey) -> NotSupported:
     """Return why nothing can be started in a root that is not booted."""
     return NotSupported(

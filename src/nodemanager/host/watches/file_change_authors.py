@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 MAX_KNOWN: Final = 4096
 """So many paths are remembered with who changed them."""
 MAX_AGE: Final = 900.0
-"""Seconds; longer than a fight makes a repair wait."""
+"""Seconds; longer than the longest pause before a repair of something that somebody else keeps changing."""
 SAME_SECONDS: Final = 1.0
 """A process that changes many files is looked at once in so many seconds,"""
 MAX_SEEN: Final = 256

@@ -43,11 +43,6 @@ def _whole(kind: type[msgspec.Struct], node: inspect.Type) -> Schema:
     return {**schema, "properties": {**copy.deepcopy(_STANDARD), **properties}}
 
 
-def of_type(python_type: Any) -> Schema:
-    """Return the schema of any type that the API uses."""
-    return _convert(inspect.type_info(python_type))
-
-
 def _refuse_defaults(schema: Schema, path: str, *, in_list: bool = False) -> None:
     """Raise for a default inside a list item: clients that merge take lists as a whole.
 

@@ -34,7 +34,7 @@ DEPTH_MAX: Final = 50
 VALUE_MAX: Final = 2_000_000
 """What one value may weigh, on top of the data it was made from."""
 WORK_MAX: Final = 16_000_000
-"""What all values that functions work on may weigh together, on top of ten times the data."""
+"""What the values that functions are given may weigh, all calls together, on top of ten times the data."""
 
 
 class Items(list[Any]):

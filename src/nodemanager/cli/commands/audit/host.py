@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from nodemanager.api.audit import record as records
-from nodemanager.api.audit.record import BadRecord, Record
+from nodemanager.api.audit.record import Record
 from nodemanager.api.common.audit_chain import AuditChain
 from nodemanager.cli import audit_log
 from nodemanager.cli.settings.command_group import CommandGroup
@@ -50,7 +50,7 @@ Examples:
 def log(count: int, form: str, root: str) -> None:
     """List what was done on this host, oldest first."""
     lines = [line for part in _read(root) for line in part][-count:]
-    found = [one for line in lines if (one := _decoded(line)) is not None]
+    found = [one for line in lines if (one := records.decoded(line)) is not None]
     if form != "table":
         click.echo(forms.dump([_plain(one) for one in found], form), nl=False)
         return
@@ -119,7 +119,11 @@ def _read(root: str) -> tuple[list[bytes], list[bytes]]:
 
 def _name(lines: list[bytes]) -> str:
     """Return which host a chain is of, by the first record of a file."""
-    named = [one.object.name for line in lines[:1] if (one := _decoded(line)) is not None and one.object.name]
+    named = [
+        one.object.name
+        for line in lines[:1]
+        if (one := records.decoded(line)) is not None and one.object.name
+    ]
     if not named:
         raise click.UsageError("the chain does not say which ManagedNode it is of: give --node NAME")
     return named[0]
@@ -143,15 +147,8 @@ def _anchor(text: str, lines: list[bytes]) -> AuditChain | None:
     if not re.fullmatch(r"[1-9][0-9]{0,15}:[0-9a-f]{64}", text):
         raise click.UsageError(f"--anchor {text!r} is not SIZE:HEAD, as the status of the ManagedNode has it")
     size, _, head = text.partition(":")
-    first = _decoded(lines[0]) if lines else None
+    first = records.decoded(lines[0]) if lines else None
     return AuditChain(id=first.object.uid if first else "", size=int(size), head=head)
-
-
-def _decoded(line: bytes) -> Record | None:
-    try:
-        return records.decode(line)
-    except BadRecord:
-        return None
 
 
 def _plain(one: Record) -> dict[str, Any]:

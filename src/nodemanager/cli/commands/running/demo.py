@@ -43,7 +43,7 @@ PATIENCE = 60.0
 
 
 @contextlib.asynccontextmanager
-async def patient(what: str) -> AsyncIterator[None]:
+async def waiting_for(what: str) -> AsyncIterator[None]:
     """Wait in here for something; if it does not come, say what it was and what to do."""
     try:
         async with asyncio.timeout(PATIENCE) as scope:
@@ -94,7 +94,7 @@ class Stage:
 
     async def until(self, what: str, holds: Callable[[ManagedNode], bool]) -> ManagedNode:
         """Wait until the host reports something, which is called `what`."""
-        async with patient(what):
+        async with waiting_for(what):
             while True:
                 with contextlib.suppress(LookupError):
                     node = await self.node()
@@ -104,7 +104,7 @@ class Stage:
 
     async def events(self, reason: str, count: int) -> list[str]:
         """Wait for so many events with a reason; they are sent in the background."""
-        async with patient(f"{count} events {reason}"):
+        async with waiting_for(f"{count} events {reason}"):
             while True:
                 found = (await self.client.list(EVENTS, Selection(NAMESPACE))).items
                 said = [f"{one.reason}: {one.message}" for one in found if one.reason == reason]
@@ -160,7 +160,7 @@ async def _stage(folder: Path) -> AsyncIterator[Stage]:
     server = EmbeddedServer(embedded_api.options(folder / "api", Endpoint(port=0)))
     tasks = [asyncio.create_task(server.run(), name="embedded API")]
     try:
-        async with patient("the API"):
+        async with waiting_for("the API"):
             await server.ready()
         async with connect.connect(connect.Settings(kubeconfig=str(server.kubeconfig))) as client:
             options = AgentOptions(NAMESPACE, HostSetup(str(root), HOST), "0", "0")
@@ -199,7 +199,7 @@ async def _drift(stage: Stage) -> None:
     began = time.monotonic()
     if stage.agent.host_pass.host_state.shortfalls != ():  # nobody tells the agent here: as `kill -HUP` does
         stage.agent.requests.pass_now()
-    async with patient("the repair of the file"):
+    async with waiting_for("the repair of the file"):
         while "quick fix" in _read(stage, "motd") or _names(stage):  # noqa: ASYNC110 - somebody else's files
             await asyncio.sleep(0.001)
     took = (time.monotonic() - began) * 1000
@@ -216,7 +216,7 @@ async def _change(stage: Stage) -> None:
     began = time.monotonic()
     spec = config_set("Welcome, and mind the gap")["spec"]
     await stage.client.patch(CONFIG_SETS, "welcome", NAMESPACE, MergePatch({"spec": spec}))
-    async with patient("the changed file"):
+    async with waiting_for("the changed file"):
         while "mind the gap" not in _read(stage, "motd"):  # noqa: ASYNC110 - it is somebody else's file
             await asyncio.sleep(0.005)
     stage.show("cat /etc/motd", _read(stage, "motd"))
