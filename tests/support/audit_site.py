@@ -16,7 +16,7 @@ from nodemanager.api.audit.record import Record
 from nodemanager.api.audit.record import decode as decode_record
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
-from nodemanager.controllers.audit.journal import Journal
+from nodemanager.controllers.audit.journal import AuditJournal
 from nodemanager.controllers.registration import THE_ONE
 from nodemanager.fleet.audit import aspects, evidence, observed, segments
 from nodemanager.fleet.audit.observed import Observed
@@ -48,7 +48,7 @@ class Site:
     namespace: str
     caches: dict[str, Cache[Observed]]
     clock: Clock
-    journal: Journal
+    journal: AuditJournal
     edge: bool = False
 
     async def write(self) -> None:
@@ -113,7 +113,7 @@ async def writing(
     try:
         await asyncio.gather(*(cache.synced() for cache in caches.values()))
         asked = replace(settings or AuditSettings(), gather=gather)
-        journal = Journal(client, namespace, caches, now, asked)
+        journal = AuditJournal(client, namespace, caches, now, asked)
         yield Site(client, namespace, caches, now, journal, edge)
     finally:
         await tasks.end(following)

@@ -25,7 +25,7 @@ from nodemanager.controllers.rollouts import membership
 from nodemanager.controllers.rollouts.following import Followed
 from nodemanager.controllers.rollouts.looked_at import LookedAt, in_order, parted
 from nodemanager.controllers.rollouts.reconciling import decide_all
-from nodemanager.fleet.rollout.gates import Gates
+from nodemanager.fleet.rollout.gates import RolloutGates
 from nodemanager.fleet.rollout.looking import Look
 from nodemanager.kube import conditions, errors, times
 from nodemanager.kube.conditions import Condition
@@ -190,7 +190,7 @@ class GroupWorld:
         return LookedAt(one, known, newest, Followed(one))
 
     def _look(self, looked: list[LookedAt]) -> Look:
-        return Look(self.now, edited=any(one.followed.is_edited for one in looked), gates=Gates())
+        return Look(self.now, edited=any(one.followed.is_edited for one in looked), gates=RolloutGates())
 
     def _may_have(self, told: Any) -> None:
         stable: State = {name: status.stable for name, status in told.items()}

@@ -7,7 +7,7 @@ from typing import Any
 
 from nodemanager.api.common.rollout import PROGRESSING, SOAKING, STAGED, RevisionRef, Rollout, RolloutStatus
 from nodemanager.fleet.rollout import stages
-from nodemanager.fleet.rollout.deciding import Decision
+from nodemanager.fleet.rollout.deciding import RolloutDecision
 from nodemanager.fleet.rollout.facts import Progress, RolloutHost
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.kube import times
@@ -58,10 +58,10 @@ def fleet(moved: str, total: int) -> list[RolloutHost]:
     return [host(f"h{number}", number * STEP, one) for number, one in enumerate(found)]
 
 
-def said(decision: Decision) -> tuple[str, str, int]:
+def said(decision: RolloutDecision) -> tuple[str, str, int]:
     found = decision.status
     return found.phase, found.reason, found.stage
 
 
-def moved(decision: Decision, hosts: list[RolloutHost]) -> int:
+def moved(decision: RolloutDecision, hosts: list[RolloutHost]) -> int:
     return len(stages.moved(decision.status, hosts))

@@ -24,7 +24,7 @@ from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
 from nodemanager.controllers.rollouts.following import Followed, followed
 from nodemanager.controllers.rollouts.reconciling import decide
 from nodemanager.fleet.maintenance.openings import WindowView
-from nodemanager.fleet.rollout.gates import Gates, HealthFinding, WindowGate
+from nodemanager.fleet.rollout.gates import HealthFinding, RolloutGates, WindowGate
 from nodemanager.fleet.rollout.looking import Look
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.fleet.rollout.witness import Witness
@@ -229,11 +229,11 @@ class World:
         self.status = given.told(status)
         return self.status
 
-    def gates(self) -> Gates:
+    def gates(self) -> RolloutGates:
         """Return what keeps further hosts from a change."""
         view = WindowView(open=not self.closed, opens_at=self.now + timedelta(hours=1))
         health = HealthFinding(self.gate, "errors: 5", 300.0) if self.gate is not None else None
-        return Gates(WindowGate("nights", view), health, self.unapproved)
+        return RolloutGates(WindowGate("nights", view), health, self.unapproved)
 
     @property
     def barred(self) -> bool:

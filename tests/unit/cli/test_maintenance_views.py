@@ -18,7 +18,7 @@ from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.api.maintenance.nodetask import NOT_DONE, VISIT, NodeTask
 from nodemanager.cli.commands.maintenance import listing, why
 from nodemanager.cli.maintenance import following, judging, reading, reasons_of_host, tries
-from nodemanager.cli.maintenance.following import HostState, Progressed
+from nodemanager.cli.maintenance.following import FollowedHost, Progressed
 from nodemanager.cli.maintenance.judged import Judged
 from nodemanager.cli.maintenance.reading import Found
 from nodemanager.cli.views import output
@@ -270,7 +270,7 @@ def test_a_plan_has_one_hash_for_the_same_and_another_for_anything_else() -> Non
 def progressed(phase: str, **hosts: str) -> Progressed:
     counts = {"total": 30, "succeeded": 1, "running": 2}
     found = maintenance({"phase": phase, "hosts": counts})
-    return Progressed(found, {name: HostState(state, EVIL) for name, state in hosts.items()})
+    return Progressed(found, {name: FollowedHost(state, EVIL) for name, state in hosts.items()})
 
 
 def test_a_terminal_is_drawn_over_and_a_pipe_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,7 +316,7 @@ def test_who_was_taken_back_or_not_proven_has_not_succeeded(
 
     tasks = [task("h-1", "Succeeded", moment(hours=-1))]
     tasks += [task("h-1-undo", undo, moment())] if undo else []
-    assert following.states(maintenance(), tasks) == {"h": HostState(phase, message)}
+    assert following.states(maintenance(), tasks) == {"h": FollowedHost(phase, message)}
     (one,) = tries.tries(tasks)
     assert (one.phase, one.message) == (phase, message)
     assert one.went_wrong == (phase != "Succeeded")

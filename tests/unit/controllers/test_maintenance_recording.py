@@ -13,7 +13,7 @@ from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.controllers.node_maintenances import recording
 from nodemanager.controllers.node_maintenances.inputs import Problem
 from nodemanager.controllers.node_maintenances.recording import Record
-from nodemanager.fleet.maintenance.decide import Decision, Wait
+from nodemanager.fleet.maintenance.decide import MaintenanceDecision, Wait
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.passes import Look
 from nodemanager.fleet.maintenance.reasons import Reason
@@ -33,7 +33,7 @@ def test_whatever_objects_say_the_status_can_be_written(said: str) -> None:
         Wait("a", Reason.GATE_BEFORE, f"managednode/a: {said}"),
         Wait("b", Reason.WORKING, f"nodetask/{said.replace(' ', '-')}"),
     )
-    look = Look(WindowView(open=True), (), decision=Decision(waits=waits))
+    look = Look(WindowView(open=True), (), decision=MaintenanceDecision(waits=waits))
     problem = Problem(Reason.STEPS_INVALID, "operation x", said)
     found = recording.status_of(Record(maintenance, look, run, None, problem, None, NOW))
     objects = [one.object for one in found.waiting]

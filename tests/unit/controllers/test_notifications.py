@@ -30,7 +30,7 @@ from nodemanager.controllers.node_maintenances.noticing import Change
 from nodemanager.controllers.notifications import due, messages, sending
 from nodemanager.controllers.notifications.due import Due
 from nodemanager.controllers.notifications.messages import Message
-from nodemanager.fleet.maintenance.decide import Decision
+from nodemanager.fleet.maintenance.decide import MaintenanceDecision
 from nodemanager.fleet.maintenance.progress import Progress, Stage
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import conditions
@@ -51,18 +51,18 @@ def maintenance(status: NodeMaintenanceStatus, **target: Any) -> NodeMaintenance
     return msgspec.structs.replace(made, status=status)
 
 
-def failing(*hosts: str) -> Decision:
+def failing(*hosts: str) -> MaintenanceDecision:
     found = {
         name: Progress(Stage.FAILED, reason=Reason.TASK_FAILED, ended=NOW + timedelta(seconds=number))
         for number, name in enumerate(hosts)
     }
-    return Decision(progress=found)
+    return MaintenanceDecision(progress=found)
 
 
 def test_every_failed_host_is_told_once_also_in_the_next_run_and_after_a_retry() -> None:
     status = NodeMaintenanceStatus(run=RunState(id="r1"), hosts=HostCounts(failed=7))  # of an earlier run
 
-    def look(decision: Decision) -> list[str]:
+    def look(decision: MaintenanceDecision) -> list[str]:
         nonlocal status
         before = len(status.notices)
         seen = maintenance(status, events=["HostFailed"])

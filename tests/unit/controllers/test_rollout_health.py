@@ -17,7 +17,7 @@ from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.questions import Answer, Question
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.rollout.deciding import decide
-from nodemanager.fleet.rollout.gates import Gates, WindowGate
+from nodemanager.fleet.rollout.gates import RolloutGates, WindowGate
 from nodemanager.fleet.rollout.looking import Look
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
@@ -124,7 +124,7 @@ def test_a_gate_that_says_no_or_nothing_in_turns_stops_it_after_its_timeout(othe
     for second in range(0, 1200, 10):
         now = BEGIN + timedelta(seconds=second)
         known = Answer(now, "answered 500", other if second % 20 else Reason.GATE_BEFORE).following(known)
-        gates = Gates(health=asked.finding({SHOP: known}, now))
+        gates = RolloutGates(health=asked.finding({SHOP: known}, now))
         here = decide(rollout(), here, fleet("h", 20), Look(now, gates=gates)).status
         if here.phase == UNDOING:
             break
@@ -183,7 +183,7 @@ def test_a_part_that_waits_for_something_else_is_not_told_anew_at_every_answer()
         for second in range(150):
             now = BEGIN + timedelta(seconds=second)
             asked = health(HealthGate(http=SHOP), since=proof_since(here), hosts=[host("a")])
-            gates = Gates(shut if second < 120 else None, asked.finding(answers, now))
+            gates = RolloutGates(shut if second < 120 else None, asked.finding(answers, now))
             seen = hosts if second < 120 else fleet("h", 20)
             new = decide(given, here, seen, Look(now, gates=gates)).status
             told += [new.reason] if new.reason != here.reason or new.since != here.since else []
@@ -198,12 +198,12 @@ def test_a_part_that_waits_for_something_else_is_not_told_anew_at_every_answer()
 @pytest.mark.parametrize(
     "shut",
     [
-        Gates(WindowGate("nights", WindowView(opens_at=BEGIN + timedelta(days=1)))),
-        Gates(unapproved="4f1c09d2ab77"),
-        Gates(unrecorded="the audit log cannot be relied on: it is behind"),
+        RolloutGates(WindowGate("nights", WindowView(opens_at=BEGIN + timedelta(days=1)))),
+        RolloutGates(unapproved="4f1c09d2ab77"),
+        RolloutGates(unrecorded="the audit log cannot be relied on: it is behind"),
     ],
 )
-def test_a_gate_that_says_no_stops_a_part_that_waits_for_something_else(shut: Gates) -> None:
+def test_a_gate_that_says_no_stops_a_part_that_waits_for_something_else(shut: RolloutGates) -> None:
     """Whatever keeps further hosts from the change: some have it."""
     given, here = rollout(stages=["5"], max_unavailable=1), status(PROGRESSING)
     answers: dict[Question, Answer] = {}

@@ -12,12 +12,12 @@ import pytest
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenanceSpec
 from nodemanager.fleet.maintenance import budget, openings
 from nodemanager.fleet.maintenance.claims import Claim, State, Unreadable
-from nodemanager.fleet.maintenance.decide import PATIENCE, Decision, decide
+from nodemanager.fleet.maintenance.decide import PATIENCE, MaintenanceDecision, decide
 from nodemanager.fleet.maintenance.facts import (
-    Facts,
     GateFinding,
     HostFacts,
     HostHealth,
+    MaintenanceFacts,
     NodeFacts,
     Run,
     TaskFacts,
@@ -44,22 +44,24 @@ def claim(name: str, state: State = State.WORKING, **fields: Any) -> Claim:
     return msgspec.structs.replace(made, **fields)
 
 
-def known(*hosts: HostFacts, groups: Any = None, spec: dict[str, Any] | None = None, **fields: Any) -> Facts:
+def known(
+    *hosts: HostFacts, groups: Any = None, spec: dict[str, Any] | None = None, **fields: Any
+) -> MaintenanceFacts:
     typed = msgspec.convert(
         {"operations": [], "budget": {"maxUnavailable": 10}, **(spec or {})}, NodeMaintenanceSpec
     )
     by_name = {one.name: one for one in hosts}
     if groups is None:
         groups = [HostGroup("", tuple(by_name))]
-    made = Facts("m", typed, Run("r1", BEGAN), groups, by_name, NOW, window=OPEN)
+    made = MaintenanceFacts("m", typed, Run("r1", BEGAN), groups, by_name, NOW, window=OPEN)
     return replace(made, **fields)
 
 
-def starts(decision: Decision) -> list[str]:
+def starts(decision: MaintenanceDecision) -> list[str]:
     return [start.host for start in decision.starts]
 
 
-def reasons(decision: Decision) -> dict[str, Reason]:
+def reasons(decision: MaintenanceDecision) -> dict[str, Reason]:
     return {wait.host: wait.reason for wait in decision.waits}
 
 
@@ -73,7 +75,7 @@ def test_without_a_budget_one_host_is_away_at_a_time() -> None:
 
 
 def test_of_hosts_outside_of_the_series_only_those_of_this_run_count() -> None:
-    def left(name: str, uid: str) -> Decision:
+    def left(name: str, uid: str) -> MaintenanceDecision:
         gone = host(name, claim=claim(name, uid=uid))
         groups = [HostGroup("", ("a", "b"))]
         return decide(

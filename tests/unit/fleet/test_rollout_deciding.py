@@ -20,7 +20,7 @@ from nodemanager.api.common.rollout import (
     RolloutCounts,
 )
 from nodemanager.fleet.rollout import stages, turns
-from nodemanager.fleet.rollout.deciding import Decision, decide
+from nodemanager.fleet.rollout.deciding import RolloutDecision, decide
 from nodemanager.fleet.rollout.facts import UNAWARE, Progress, RolloutHost
 from nodemanager.fleet.rollout.looking import Look
 from nodemanager.fleet.rollout.reasons import RolloutReason
@@ -301,7 +301,7 @@ def test_a_soak_that_nobody_saw_is_none(soak: str, watched: float, stage: int) -
 def test_who_comes_back_neither_ends_nor_restarts_a_soak() -> None:
     back = RolloutHost("back", 1, canary=False, progress=U, back=ago(50))
 
-    def found(since: float, host: RolloutHost) -> Decision:
+    def found(since: float, host: RolloutHost) -> RolloutDecision:
         return decide(rollout(), status(SOAKING, since=since, moved=2), [*fleet("hh", 20), host], Look(NOW))
 
     assert (said(found(100, back)), found(100, back).again) == ((SOAKING, "Soaking", 1), 200)
@@ -511,7 +511,7 @@ def test_they_return_until_the_last_one_has() -> None:
     for hosts, phase in (("u", UNDOING), ("h", UNDONE), ("a", UNDONE), ("hu", UNDOING)):
         assert decide(rollout(), undoing, fleet(hosts, len(hosts)), Look(NOW)).status.phase == phase
     nothing = status(STABLE, next=None)
-    assert decide(rollout(), nothing, fleet("u", 1), Look(NOW)) == Decision(nothing)
+    assert decide(rollout(), nothing, fleet("u", 1), Look(NOW)) == RolloutDecision(nothing)
 
 
 @pytest.mark.parametrize("reason", [RolloutReason.HOSTS_RETURNING, RolloutReason.REVERTED])

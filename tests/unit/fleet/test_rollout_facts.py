@@ -33,7 +33,7 @@ from nodemanager.api.common.rollout import (
     Rollout,
     RolloutCounts,
     RolloutStatus,
-    Turn,
+    ThresholdTurn,
 )
 from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
 from nodemanager.controllers.registration import Caches
@@ -43,7 +43,7 @@ from nodemanager.controllers.rollouts.steady_clock import JUMP_SECONDS, SteadyCl
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.rollout import beginning, facts, host_views, witness
 from nodemanager.fleet.rollout.facts import Progress
-from nodemanager.fleet.rollout.gates import Gates
+from nodemanager.fleet.rollout.gates import RolloutGates
 from nodemanager.fleet.rollout.looking import Look
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.fleet.rollout.witness import Witness
@@ -159,7 +159,7 @@ def test_who_takes_part_and_since_when() -> None:
     alive = [condition(node_conditions.ALIVE, "True", "LeaseRenewed", SINCE)]
     (one,) = facts.of_hosts("web", ROLLOUT, [node(report(), conditions=alive), node(made=SINCE)])
     assert (one.back, one.turn) == (times.parse(SINCE), None)
-    turned = msgspec.structs.replace(ROLLOUT, turns=[Turn(threshold=10**9, at=SINCE)])
+    turned = msgspec.structs.replace(ROLLOUT, turns=[ThresholdTurn(threshold=10**9, at=SINCE)])
     (one,) = facts.of_hosts("web", turned, [node(report(digest=OLD.digest))])
     assert (one.back, one.turn) == (None, times.parse(SINCE))
 
@@ -178,7 +178,7 @@ def test_whose_silence_is_no_loss() -> None:
     ignored = facts.of_hosts("web", ROLLOUT, [gone], on_silence="ignore")
     assert [one.progress for one in ignored] == [Progress.ABSENT]
     assert judged(gone, msgspec.structs.replace(ROLLOUT, threshold=0))[0] == Progress.ABSENT  # not its turn
-    late = msgspec.structs.replace(ROLLOUT, turns=[Turn(threshold=10**9, at="2026-01-01T11:30:01Z")])
+    late = msgspec.structs.replace(ROLLOUT, turns=[ThresholdTurn(threshold=10**9, at="2026-01-01T11:30:01Z")])
     assert judged(gone, late)[0] == Progress.ABSENT  # it was silent when its turn came
     held = condition(node_conditions.HELD, "True", "Told", SINCE)
     assert judged(node(report(), conditions=[SILENT, held])) == ("absent", "held")
@@ -223,14 +223,14 @@ def test_the_clock_of_a_host_is_not_asked_by_whom_has_seen_it() -> None:
 
 def test_what_troubles_a_host_before_anybody_has_the_change_is_not_held_against_it() -> None:
     """However long that waits for a window: here for days."""
-    rollout, shut = ("b" * 64, STARTED), Gates(unapproved="b" * 64)
+    rollout, shut = ("b" * 64, STARTED), RolloutGates(unapproved="b" * 64)
     waits = msgspec.structs.replace(ROLLOUT, stage=0, threshold=0, turns=[], canary=None)
     drifted = node(report(), conditions=[condition(node_conditions.DRIFTED, "True", "NotRepaired", SINCE)])
     known = Witness(rollout, whole=True, calm=frozenset({"h"}))
     for nodes, calm in (([drifted], []), ([node(report())], ["h"])):
         found = decide(config_set(waits), NEW, nodes, Look(NOW, witness=known, gates=shut))
         assert (found.status.reason, list(found.witness.calm)) == ("NotApproved", calm)
-    turn = Turn(threshold=SCALE, at=times.rfc3339(NOW))
+    turn = ThresholdTurn(threshold=SCALE, at=times.rfc3339(NOW))
     begun = msgspec.structs.replace(ROLLOUT, turns=[turn])
     (one,) = facts.of_hosts("web", begun, [drifted])  # by an operator that was started since
     assert one.progress == "healthy"

@@ -21,7 +21,7 @@ from nodemanager.api.common.rollout import (
     UNDOING,
     WAITING,
     RolloutApproval,
-    Turn,
+    ThresholdTurn,
 )
 from nodemanager.api.maintenance.maintenanceapproval import MaintenanceApprovalSpec
 from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
@@ -34,9 +34,9 @@ from nodemanager.fleet.rollout.facts import RolloutHost
 from nodemanager.fleet.rollout.gates import (
     ASK_SECONDS,
     LOOK_SECONDS,
-    Gates,
     HealthFinding,
     Obstacle,
+    RolloutGates,
     WindowGate,
     obstacle,
 )
@@ -47,10 +47,10 @@ from nodemanager.kube.objects import ObjectMeta
 from support.rollout_decisions import NEW, NOW, fleet, moved, rollout, said, status
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
-SHUT = Gates(WindowGate("nights", WindowView(opens_at=NOW + MINUTE)))
-OPEN = Gates(WindowGate("nights", WindowView(open=True, closes_at=NOW + HOUR)))
-UNSEEN = Gates(unapproved="ab" * 32)
-LOST = Gates(WindowGate("nights", problem=Obstacle(RolloutReason.WINDOW_NOT_FOUND, "there is none")))
+SHUT = RolloutGates(WindowGate("nights", WindowView(opens_at=NOW + MINUTE)))
+OPEN = RolloutGates(WindowGate("nights", WindowView(open=True, closes_at=NOW + HOUR)))
+UNSEEN = RolloutGates(unapproved="ab" * 32)
+LOST = RolloutGates(WindowGate("nights", problem=Obstacle(RolloutReason.WINDOW_NOT_FOUND, "there is none")))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ LOST = Gates(WindowGate("nights", problem=Obstacle(RolloutReason.WINDOW_NOT_FOUN
     ],
 )
 def test_a_window_that_is_shut_says_when_it_opens(view: WindowView, words: str, again: float) -> None:
-    found = obstacle(Gates(WindowGate("nights", view)), NOW)
+    found = obstacle(RolloutGates(WindowGate("nights", view)), NOW)
     assert found is not None
     assert (found.reason, found.again) == (RolloutReason.WINDOW_CLOSED, again)
     assert words in found.message
@@ -75,11 +75,11 @@ def test_a_window_that_is_shut_says_when_it_opens(view: WindowView, words: str, 
 
 def test_a_window_that_is_open_or_not_named_keeps_nobody() -> None:
     assert obstacle(OPEN, NOW) is None
-    assert obstacle(Gates(), NOW) is None
+    assert obstacle(RolloutGates(), NOW) is None
 
 
 @pytest.mark.parametrize("gates", [SHUT, LOST])
-def test_the_first_stage_waits(gates: Gates) -> None:
+def test_the_first_stage_waits(gates: RolloutGates) -> None:
     hosts = fleet("", 20)
     first = decide(rollout(), status(WAITING, moved=0, stage=0), hosts, Look(NOW, gates=gates))
     assert (said(first)[0], said(first)[2], moved(first, hosts)) == (WAITING, 0, 0)
@@ -121,8 +121,8 @@ def test_hosts_that_are_not_healthy_are_named_before_the_window() -> None:
 
 # Gates of health
 
-NO = Gates(health=HealthFinding(RolloutReason.GATE_FAILS, "errors: 5 of 5", 600))
-SILENT = Gates(health=HealthFinding(RolloutReason.GATE_UNANSWERED, "errors: no answer within 5 s"))
+NO = RolloutGates(health=HealthFinding(RolloutReason.GATE_FAILS, "errors: 5 of 5", 600))
+SILENT = RolloutGates(health=HealthFinding(RolloutReason.GATE_UNANSWERED, "errors: no answer within 5 s"))
 
 
 @pytest.mark.parametrize(
@@ -133,11 +133,11 @@ SILENT = Gates(health=HealthFinding(RolloutReason.GATE_UNANSWERED, "errors: no a
         (SOAKING, 10, NO, (UNDOING, "HostsReturning", 0)),
         (SOAKING, 10, SILENT, (SOAKING, "Soaking", 1)),
         (SOAKING, 300, SILENT, (SOAKING, "GateUnanswered", 1)),
-        (SOAKING, 300, Gates(), (PROGRESSING, "HostsUnproven", 2)),
+        (SOAKING, 300, RolloutGates(), (PROGRESSING, "HostsUnproven", 2)),
     ],
 )
 def test_a_gate_of_health_and_a_stage_whose_hosts_are_healthy(
-    phase: str, since: float, gates: Gates, wanted: tuple[str, str, int]
+    phase: str, since: float, gates: RolloutGates, wanted: tuple[str, str, int]
 ) -> None:
     hosts = fleet("h", 20)
     decision = decide(rollout(stages=["1", "5"]), status(phase, since=since), hosts, Look(NOW, gates=gates))
@@ -188,7 +188,9 @@ def test_a_gate_that_says_no_undoes_nothing_that_nobody_has() -> None:
 
 
 @pytest.mark.parametrize(("gates", "reason"), [(SHUT, "WindowClosed"), (UNSEEN, "NotApproved")])
-def test_what_has_no_answer_is_not_told_while_something_else_is_waited_for(gates: Gates, reason: str) -> None:
+def test_what_has_no_answer_is_not_told_while_something_else_is_waited_for(
+    gates: RolloutGates, reason: str
+) -> None:
     """So the status is not another one whenever an answer comes, or is old; a no still counts."""
     hosts, given = fleet("h", 20), rollout(stages=["5"], max_unavailable=1)
     here = status(WAITING, since=700, reason=reason)
@@ -207,15 +209,20 @@ def test_what_has_no_answer_is_not_told_while_something_else_is_waited_for(gates
 @pytest.mark.parametrize(
     ("gates", "wanted"),
     [
-        (Gates(), None),
-        (Gates(settling=0.5), ("GroupSettling", "the other sets of the group", 0.5)),
-        (Gates(mismatch="db says 5%", settling=1, unapproved="ab"), ("GroupMismatch", "db says 5%", None)),
-        (Gates(unrecorded="it is bent", mismatch="x"), ("AuditBroken", "it is bent", None)),
-        (Gates(gone=True, unrecorded="x"), ("DefaultGone", "the RolloutPolicy", None)),
-        (Gates(unapproved="abcd", window=SHUT.window), ("NotApproved", "an approval of abcd", None)),
+        (RolloutGates(), None),
+        (RolloutGates(settling=0.5), ("GroupSettling", "the other sets of the group", 0.5)),
+        (
+            RolloutGates(mismatch="db says 5%", settling=1, unapproved="ab"),
+            ("GroupMismatch", "db says 5%", None),
+        ),
+        (RolloutGates(unrecorded="it is bent", mismatch="x"), ("AuditBroken", "it is bent", None)),
+        (RolloutGates(gone=True, unrecorded="x"), ("DefaultGone", "the RolloutPolicy", None)),
+        (RolloutGates(unapproved="abcd", window=SHUT.window), ("NotApproved", "an approval of abcd", None)),
     ],
 )
-def test_the_first_obstacle_is_told(gates: Gates, wanted: tuple[str, str, float | None] | None) -> None:
+def test_the_first_obstacle_is_told(
+    gates: RolloutGates, wanted: tuple[str, str, float | None] | None
+) -> None:
     found = obstacle(gates, NOW)
     if wanted is None:
         assert found is None
@@ -335,7 +342,7 @@ def test_hosts_that_others_work_on_count_as_unavailable() -> None:
 def test_a_silent_host_is_not_worked_on_for_ever() -> None:
     """It died in its upgrade: it takes no room of maxUnavailable, and counts as any that fell silent."""
     begun = "2026-01-01T11:00:00Z"
-    web, turn = {"role": "web"}, Turn(threshold=SCALE, at="2026-01-01T10:00:00Z")
+    web, turn = {"role": "web"}, ThresholdTurn(threshold=SCALE, at="2026-01-01T10:00:00Z")
     new = msgspec.structs.replace(NEW, labels=web)
     here = status(PROGRESSING, next=new, turns=[turn], threshold=SCALE)
     upgrading, claim = UpcomingUpgrades(started_at=begun), {ANNOTATION_VISIT: "by somebody"}

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode, ManagedNodeStatus
-from nodemanager.api.common.rollout import RevisionRef, RolloutCounts, RolloutStatus, Turn
+from nodemanager.api.common.rollout import RevisionRef, RolloutCounts, RolloutStatus, ThresholdTurn
 from nodemanager.fleet.rollout import judging
 from nodemanager.fleet.rollout.facts import Progress, RolloutHost
 from nodemanager.fleet.rollout.remembering import HostMemory, Part
@@ -22,7 +22,7 @@ AT, LATER = times.rfc3339(BEGAN), times.rfc3339(BEGAN.replace(hour=13))
 NEW = RevisionRef(name="web-2", revision=2, digest="b" * 64, node_selector=LabelSelector())
 STATUS = RolloutStatus(
     phase="Progressing", reason="HostsUnproven", since=AT, started_at=AT, next=NEW, stage=1, threshold=10**9,
-    turns=[Turn(threshold=10**9, at=AT)],
+    turns=[ThresholdTurn(threshold=10**9, at=AT)],
 )  # fmt: skip
 
 
@@ -74,7 +74,9 @@ def test_one_that_says_something_else_is_and_so_are_all_when_something_else_is_r
 def test_further_turns_are_told_to_hosts_that_are_not_judged_again() -> None:
     memory, nodes = HostMemory(), [node("a")]
     assert look(memory, nodes)["a"].turn == BEGAN
-    assert look(memory, nodes, turns=[Turn(threshold=10**9, at=LATER)])["a"].turn == BEGAN.replace(hour=13)
+    assert look(memory, nodes, turns=[ThresholdTurn(threshold=10**9, at=LATER)])["a"].turn == BEGAN.replace(
+        hour=13
+    )
 
 
 def test_who_is_silent_or_in_trouble_is_judged_each_time() -> None:

@@ -11,8 +11,7 @@ from typing import Final
 
 from nodemanager.api.audit import record as records
 from nodemanager.api.audit import step_digests
-from nodemanager.api.audit.record import HOST, Actor, FileChange, Record, RecordedObject
-from nodemanager.api.audit.record import Step as RecordedStep
+from nodemanager.api.audit.record import HOST, Actor, FileChange, Record, RecordedObject, RecordedStep
 from nodemanager.api.common import choosing
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import DriftRecord

@@ -32,10 +32,10 @@ from nodemanager.plan.set_doubts import (
     NodeTold,
     Owner,
     Prune,
+    SetPresence,
     SetRecord,
     SetsTold,
     SetTold,
-    Standing,
 )
 from nodemanager.plan.stages import KINDS
 
@@ -73,11 +73,11 @@ def told(
         key, mine, allowed = owner(one), here.get(owner(one)), policy(one.spec)
         generation, window = one.metadata.generation, one.spec.enforcement
         staged = choosing.in_stages(one)
-        said = SetTold(allowed, Standing.LEAVING, staged=staged, generation=generation, enforcement=window)
+        said = SetTold(allowed, SetPresence.LEAVING, staged=staged, generation=generation, enforcement=window)
         if is_leaving(one):
             sets[key] = said
         elif mine is None:
-            sets[key] = said._replace(standing=Standing.ELSEWHERE)
+            sets[key] = said._replace(standing=SetPresence.ELSEWHERE)
             if why := _why_unsure(one, host, peers):
                 unsure[one.metadata.name] = why
         else:
@@ -243,7 +243,9 @@ class KnownSets:
 
     def _begun(self, found: SetsTold) -> list[tuple[Owner, str]]:
         """Return what was doubted of sets that are still away: one that comes back does not end it early."""
-        away = {key: wait for key, wait in self._waits.items() if found.standing(key[0]) is not Standing.HERE}
+        away = {
+            key: wait for key, wait in self._waits.items() if found.standing(key[0]) is not SetPresence.HERE
+        }
         return [key for key, wait in away.items() if self._left(wait) > 0]
 
     def _left(self, wait: _Wait) -> float:

@@ -30,7 +30,7 @@ MakeContents = Callable[[Desired], Awaitable[Contents]]
 """Makes the contents of files: literal, from Secrets and ConfigMaps, or by a template."""
 
 
-class Before(msgspec.Struct, frozen=True, omit_defaults=True):
+class FileBefore(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was at a path before a step."""
 
     kind: Kind
@@ -63,7 +63,7 @@ class Files(Performer):
             fact = await self._look(action)
         if fact.error or (fact.kind is Kind.FILE and not fact.digest):
             raise HostError(fact.error or f"cannot read {action.path}: somebody else is changing it")
-        before = Before(fact.kind, fact.mode, fact.uid, fact.gid, fact.digest, fact.target)
+        before = FileBefore(fact.kind, fact.mode, fact.uid, fact.gid, fact.digest, fact.target)
         return msgspec.json.encode(before)
 
     async def perform(self, action: File, attempt: Attempt) -> AttemptResult:
@@ -75,7 +75,7 @@ class Files(Performer):
 
     async def take_back(self, action: File, attempt: Attempt) -> AttemptResult:
         """Put back what was there, from its backup, or remove what was not."""
-        before = msgspec.json.decode(attempt.known.inverse, type=Before)
+        before = msgspec.json.decode(attempt.known.inverse, type=FileBefore)
         if before.kind is Kind.OTHER:
             return AttemptResult(
                 succeeded=False, message=f"cannot put back {action.path}: it was {Kind.OTHER.words}"
@@ -91,7 +91,7 @@ class Files(Performer):
                 contents = {action.path: await self._kept(action, before)}
             return await self._apply(was, contents)
 
-    async def _kept(self, action: File, before: Before) -> Content:
+    async def _kept(self, action: File, before: FileBefore) -> Content:
         """Return what a file contained: it still does, or its backup is in the bucket."""
         bucket, tree = self.converger.bucket, self.converger.observer.tree
         data = await in_thread(lambda: former_content(tree, bucket, action.path, before.digest))

@@ -22,7 +22,7 @@ from nodemanager.client.patches import MergePatch, difference
 from nodemanager.kube import errors
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.plan.tasks import reports
-from nodemanager.plan.tasks.admission import Refused
+from nodemanager.plan.tasks.admission import RefusedTask
 from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.cache import Cache
 
@@ -87,7 +87,7 @@ class TaskReporter:
         """Have it reported how far a task got, whether that was said before or not."""
         self._owe(entry.record.uid, entry.name, self._of(entry))
 
-    def refuse(self, task: NodeTask, refused: Refused) -> None:
+    def refuse(self, task: NodeTask, refused: RefusedTask) -> None:
         """Have it reported that a task is not done."""
         self._owe(
             task.metadata.uid, task.metadata.name, lambda now: reports.of_refusal(now, refused, self.now())

@@ -36,7 +36,7 @@ Peers = Mapping[str, ConfigSet]
 ALONE: Final[Peers] = {}
 
 
-class Standing(StrEnum):
+class ChangeState(StrEnum):
     """How a set is with one change of its group."""
 
     NEXT = "next"
@@ -159,16 +159,16 @@ def members_of(config_set: ConfigSet, peers: Peers) -> Iterable[ConfigSet]:
     return [one for one in meant if not one.metadata.deletion_timestamp]
 
 
-def standing(name: str, status: RolloutStatus | None, change: GroupRef) -> Standing:
+def standing(name: str, status: RolloutStatus | None, change: GroupRef) -> ChangeState:
     """Return how the set of a name is with a change of its group, by what is published there."""
     if status is None or status.group is None or status.group.id != change.id:
-        return Standing.ELSEWHERE
+        return ChangeState.ELSEWHERE
     digest = change.digest_of(name)
     if status.next is not None:
-        return Standing.NEXT if status.next.digest == digest else Standing.ELSEWHERE
+        return ChangeState.NEXT if status.next.digest == digest else ChangeState.ELSEWHERE
     if status.stable is not None and status.stable.digest == digest:
-        return Standing.PROVEN
-    return Standing.REFUSED if status.refused is not None else Standing.ELSEWHERE
+        return ChangeState.PROVEN
+    return ChangeState.REFUSED if status.refused is not None else ChangeState.ELSEWHERE
 
 
 def has_turn_together(config_set: ConfigSet, host: ObjectMeta, peers: Peers) -> bool | None:
@@ -180,11 +180,11 @@ def has_turn_together(config_set: ConfigSet, host: ObjectMeta, peers: Peers) -> 
     found = [known[one.name].status.rollout if one.name in known else None for one in own.group.members]
     named = zip(own.group.members, found, strict=True)
     standings = {standing(one.name, status, own.group) for one, status in named}
-    if Standing.ELSEWHERE in standings or {Standing.PROVEN, Standing.REFUSED} <= standings:
+    if ChangeState.ELSEWHERE in standings or {ChangeState.PROVEN, ChangeState.REFUSED} <= standings:
         return None
-    if Standing.PROVEN in standings:
+    if ChangeState.PROVEN in standings:
         return True  # whenever a host joined
-    if Standing.REFUSED in standings:
+    if ChangeState.REFUSED in standings:
         return False
     return all(status is not None and has_turn(status, host) for status in found)
 
@@ -196,7 +196,7 @@ def is_half_stable(config_set: ConfigSet, peers: Peers) -> bool:
     changes = {one.group.id: one.group for one in known.values() if one is not None and one.group is not None}
     for change in (one for one in changes.values() if one.id):
         found = {standing(one.name, known.get(one.name), change) for one in change.members}
-        if {Standing.PROVEN, Standing.NEXT} <= found:
+        if {ChangeState.PROVEN, ChangeState.NEXT} <= found:
             return True
     return False
 
@@ -210,7 +210,7 @@ def is_left_behind(config_set: ConfigSet, members: Iterable[ConfigSet]) -> bool:
     published = (one.status.rollout for one in members)
     changes = [one.group for one in published if one is not None and one.next is not None and one.group]
     mine = (one for one in changes if one.digest_of(name))
-    return any(standing(name, status, one) is Standing.ELSEWHERE for one in mine)
+    return any(standing(name, status, one) is ChangeState.ELSEWHERE for one in mine)
 
 
 def in_stages(config_set: ConfigSet) -> bool:

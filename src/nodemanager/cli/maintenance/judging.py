@@ -26,7 +26,7 @@ from nodemanager.controllers.node_maintenances.inputs import Problem
 from nodemanager.controllers.node_maintenances.undertaking import Seen
 from nodemanager.fleet.maintenance import openings, realtime
 from nodemanager.fleet.maintenance.decide import Wait, decide
-from nodemanager.fleet.maintenance.facts import Facts, HostFacts, Run
+from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts, Run
 from nodemanager.fleet.maintenance.passes import Look, Upkeep, look
 from nodemanager.fleet.maintenance.realtime import RealtimeError
 from nodemanager.fleet.maintenance.reasons import Reason
@@ -124,10 +124,10 @@ def _upkeep(seen: Seen) -> Upkeep:
     )
 
 
-def _facts(seen: Seen, around: Surroundings, judged: Judged) -> Facts:
+def _facts(seen: Seen, around: Surroundings, judged: Judged) -> MaintenanceFacts:
     """Return what the decision about a run is made from."""
     run, problem = seen.run or Run("", seen.now), judged.problem
-    return Facts(
+    return MaintenanceFacts(
         uid=seen.maintenance.metadata.uid,
         spec=seen.maintenance.spec,
         run=run,

@@ -9,7 +9,7 @@ from typing import Final
 
 from nodemanager.api.audit.record import Record
 from nodemanager.api.common.managednode import MANAGED_NODES
-from nodemanager.controllers.audit.journal import Journal
+from nodemanager.controllers.audit.journal import AuditJournal
 from nodemanager.controllers.registration import THE_ONE, Caches, ControllerContext, Wake
 from nodemanager.fleet.audit import aspects, chain_merging, observed
 from nodemanager.fleet.audit.observed import Observed
@@ -36,7 +36,7 @@ def build(context: ControllerContext, *, edge: bool = False) -> Reconcile:
     for kind, cache in caches.items():
         cache.trim_by(functools.partial(aspects.look, kind))
     tell = functools.partial(_tell, context.events)
-    journal = Journal(context.client, context.namespace, caches, context.now, context.audit, tell)
+    journal = AuditJournal(context.client, context.namespace, caches, context.now, context.audit, tell)
     _measure(journal, context.metrics)
     return journal.reconcile
 
@@ -50,7 +50,7 @@ def _tell(events: EventRecorder, record: Record) -> None:
         events.warning(MANAGED_NODES, Observed(metadata=meta), f"Chain{record.reason}", record.message)
 
 
-def _measure(journal: Journal, registry: Registry) -> None:
+def _measure(journal: AuditJournal, registry: Registry) -> None:
     gauges = {
         "intact": ("1 while the audit log is as it was signed.", lambda: float(journal.sound.intact)),
         "failing": (

@@ -56,7 +56,7 @@ MAX_RETRY: Final = timedelta(minutes=1)
 """How long we wait at most after failures: each try reads the whole log."""
 
 
-class Journal:
+class AuditJournal:
     """The one writer of the log of a namespace."""
 
     def __init__(

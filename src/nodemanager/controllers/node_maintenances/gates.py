@@ -30,7 +30,7 @@ _PROVEN = (State.PROVING, State.SOAKING)
 
 
 @dataclass(frozen=True, slots=True)
-class Gates:
+class MaintenanceGates:
     """The gates of a maintenance, and what is known of the answers."""
 
     namespace: str = ""
@@ -107,13 +107,13 @@ def gates_of(
     maintenance: NodeMaintenance,
     answers: Mapping[Question, Answer] | None = None,
     now: datetime | None = None,
-) -> Gates:
+) -> MaintenanceGates:
     """Return the gates of a maintenance."""
     health = maintenance.spec.health
     if health is None:
-        return Gates()
+        return MaintenanceGates()
     namespace = maintenance.metadata.namespace
-    return Gates(namespace, health.before, health.after, answers or {}, now)
+    return MaintenanceGates(namespace, health.before, health.after, answers or {}, now)
 
 
 def told(maintenance: NodeMaintenance) -> dict[str, dict[str, GateFinding]]:

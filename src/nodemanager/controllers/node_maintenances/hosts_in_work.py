@@ -22,7 +22,7 @@ from nodemanager.fleet.maintenance import beginning
 from nodemanager.fleet.maintenance.beginning import Owner
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.decide import Start
-from nodemanager.fleet.maintenance.facts import Facts, HostFacts
+from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import Move
 from nodemanager.kube import errors
@@ -80,12 +80,14 @@ class HostsInWork:
             return LOOK_SECONDS
         return AT_ONCE if isinstance(found, Move) else LOOK_SECONDS
 
-    async def begin(self, seen: Seen, about: Undertaking, known: Facts, starts: Sequence[Start]) -> float:
+    async def begin(
+        self, seen: Seen, about: Undertaking, known: MaintenanceFacts, starts: Sequence[Start]
+    ) -> float:
         """Write a claim on every host that begins now."""
         begin = functools.partial(self._begin, seen, about, known)
         return max(await tasks.each(begin, starts, HOSTS_AT_ONCE), default=LOOK_SECONDS)
 
-    async def _begin(self, seen: Seen, about: Undertaking, known: Facts, start: Start) -> float:
+    async def _begin(self, seen: Seen, about: Undertaking, known: MaintenanceFacts, start: Start) -> float:
         meta, facts = seen.maintenance.metadata, known.hosts[start.host]
         host = self.hosts.get(ObjectKey(meta.namespace, start.host))
         if host is None or host.metadata.uid != facts.uid:

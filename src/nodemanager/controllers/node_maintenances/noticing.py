@@ -31,7 +31,7 @@ from nodemanager.api.maintenance.notifications import (
     WINDOW_CLOSED,
 )
 from nodemanager.controllers.node_maintenances.maintenance_conditions import REALTIME_KEPT
-from nodemanager.fleet.maintenance.decide import Decision
+from nodemanager.fleet.maintenance.decide import MaintenanceDecision
 from nodemanager.fleet.maintenance.progress import Stage
 from nodemanager.kube import conditions, times, wording
 
@@ -45,7 +45,7 @@ class Change:
 
     maintenance: NodeMaintenance
     made: NodeMaintenanceStatus
-    decision: Decision | None
+    decision: MaintenanceDecision | None
     ended: EndedRun | None
     now: datetime
     enforced: bool = True

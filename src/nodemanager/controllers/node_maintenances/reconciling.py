@@ -37,7 +37,7 @@ from nodemanager.controllers.node_maintenances import (
 )
 from nodemanager.controllers.node_maintenances.ahead import UPGRADING, HostsAhead, TasksAhead
 from nodemanager.controllers.node_maintenances.changing_hosts import ChangingHosts
-from nodemanager.controllers.node_maintenances.gates import Gates, gates_of
+from nodemanager.controllers.node_maintenances.gates import MaintenanceGates, gates_of
 from nodemanager.controllers.node_maintenances.group_locks import GroupLocks
 from nodemanager.controllers.node_maintenances.hosts_in_work import (
     AT_ONCE,
@@ -62,7 +62,7 @@ from nodemanager.controllers.registration import ControllerContext
 from nodemanager.fleet.maintenance import budget, openings, passes, questions
 from nodemanager.fleet.maintenance.budget import Room
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.facts import Facts, HostFacts
+from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts
 from nodemanager.fleet.maintenance.passes import Look, Upkeep
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.repairs import escalation
@@ -180,7 +180,7 @@ class Maintainer:
         nodes = self._hosts.chosen(namespace, dict.fromkeys(names))
         return Seen(maintenance, now, nodes, inputs, tasks, remembering.run_of(maintenance))
 
-    def _gates(self, seen: Seen) -> Gates:
+    def _gates(self, seen: Seen) -> MaintenanceGates:
         return gates_of(seen.maintenance, self._asker.answers, seen.now)
 
     def _facts(self, seen: Seen) -> dict[str, HostFacts]:
@@ -256,11 +256,11 @@ class Maintainer:
         await self._clean(seen)
         return ReconcileResult(min(soon, self._next(seen, look)))
 
-    def _known(self, seen: Seen, problem: Problem | None) -> Facts | None:
+    def _known(self, seen: Seen, problem: Problem | None) -> MaintenanceFacts | None:
         run = seen.run
         if run is None:
             return None
-        return Facts(
+        return MaintenanceFacts(
             uid=seen.maintenance.metadata.uid,
             spec=seen.maintenance.spec,
             run=run,

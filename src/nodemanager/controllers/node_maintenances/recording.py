@@ -39,7 +39,7 @@ from nodemanager.controllers.node_maintenances.maintenance_conditions import (
 from nodemanager.controllers.node_maintenances.noticing import Change
 from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeKept
 from nodemanager.fleet.maintenance import runs
-from nodemanager.fleet.maintenance.decide import Decision, Wait
+from nodemanager.fleet.maintenance.decide import MaintenanceDecision, Wait
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.passes import Look
 from nodemanager.fleet.maintenance.progress import Stage
@@ -175,7 +175,7 @@ def _plain(said: Condition) -> Condition:
     return msgspec.structs.replace(said, message=wording.flat(said.message, MAX_CONDITION))
 
 
-def host_counts(decision: Decision) -> HostCounts:
+def host_counts(decision: MaintenanceDecision) -> HostCounts:
     """Return how many hosts of a run are how far."""
     found = decision.counts()
     total, done = sum(found.values()), found[Stage.SUCCEEDED]
@@ -311,7 +311,7 @@ def _last_outcome(record: Record) -> str:
     return status.history[0].outcome if status.history else SUCCEEDED
 
 
-def _stop_text(decision: Decision, name: str) -> str:
+def _stop_text(decision: MaintenanceDecision, name: str) -> str:
     """Return why a run has stopped, also if no host is left that waits for it, and what has it go on."""
     failed = wording.plural(decision.counts()[Stage.FAILED], "host")
     return f"{failed} failed: {decision.stops[0].object}. {remedy(Reason.STOPPED, name)}"

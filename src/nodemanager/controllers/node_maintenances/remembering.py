@@ -11,7 +11,7 @@ from nodemanager.api.maintenance.maintenance_status import EndedRun, NodeMainten
 from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_ABORT, ANNOTATION_RETRY, NodeMaintenance
 from nodemanager.controllers.node_maintenances import recording
 from nodemanager.fleet.maintenance import runs
-from nodemanager.fleet.maintenance.decide import Decision
+from nodemanager.fleet.maintenance.decide import MaintenanceDecision
 from nodemanager.fleet.maintenance.facts import Run
 from nodemanager.fleet.maintenance.passes import Look
 from nodemanager.fleet.maintenance.reasons import Reason
@@ -75,7 +75,7 @@ def kept(run: RunState, look: Look, now: datetime) -> RunState:
     return msgspec.structs.replace(run, **changes)
 
 
-def ended(run: RunState, decision: Decision, now: datetime) -> EndedRun:
+def ended(run: RunState, decision: MaintenanceDecision, now: datetime) -> EndedRun:
     """Return a run that has ended."""
     return EndedRun(
         id=run.id, operations=run.operations, outcome=decision.outcome, started_at=run.started_at,

@@ -26,7 +26,7 @@ from nodemanager.fleet.maintenance.decide import Wait
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.repairs import looking, turns
-from nodemanager.fleet.repairs.deciding import Decision, Start
+from nodemanager.fleet.repairs.deciding import RepairDecision, Start
 from nodemanager.fleet.repairs.looking import Around, MaintenanceBudget
 from nodemanager.kube import errors, times
 from nodemanager.kube.objects import ObjectKey
@@ -88,7 +88,7 @@ class RepairTurns:
         for host in concerned:
             if (claim := turns.claim_of(host)) is not None and claim.holds:
                 await self._end(host, claim, now)
-        decision = looking.decide(await self._around(namespace), now) if concerned else Decision()
+        decision = looking.decide(await self._around(namespace), now) if concerned else RepairDecision()
         for start in decision.starts:
             await self._begin(namespace, start, now)
         self._publish(namespace, decision)
@@ -156,13 +156,13 @@ class RepairTurns:
             return False
         return True
 
-    def _publish(self, namespace: str, decision: Decision) -> None:
+    def _publish(self, namespace: str, decision: RepairDecision) -> None:
         found = Counter(wait.reason for _, wait in decision.waits)
         self._waits.remove_matching(namespace=namespace)
         for reason, count in found.items():
             self._waits.labels(namespace, reason.value).set(count)
 
-    def _tell_all(self, namespace: str, decision: Decision) -> None:
+    def _tell_all(self, namespace: str, decision: RepairDecision) -> None:
         """Tell why hosts wait, where it is news; who waits no longer is told anew the next time."""
         before = self._told.get(namespace, {})
         now = self._told[namespace] = {
@@ -180,7 +180,7 @@ class RepairTurns:
         said = f"what drifted of ConfigSet {config_set} waits: {wait.reason}: {wait.object}. {remedy}"
         self._events.normal(MANAGED_NODES, host, "RepairWaiting", said)
 
-    def _next(self, namespace: str, decision: Decision, now: datetime) -> float:
+    def _next(self, namespace: str, decision: RepairDecision, now: datetime) -> float:
         """Return when to look again: when others may have given back what a host waits for, or it is time."""
         if any(wait.reason in _FOR_OTHERS for _, wait in decision.waits):
             return SOON

@@ -26,7 +26,7 @@ from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.questions import MAX_SAID
 from nodemanager.fleet.rollout import approving, judging, stages
 from nodemanager.fleet.rollout.facts import Progress
-from nodemanager.fleet.rollout.gates import ASK_SECONDS, LOOK_SECONDS, Gates, Obstacle, WindowGate
+from nodemanager.fleet.rollout.gates import ASK_SECONDS, LOOK_SECONDS, Obstacle, RolloutGates, WindowGate
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.fleet.rollout.remembering import Part
 from nodemanager.fleet.windows.calendar import Calendar
@@ -90,14 +90,14 @@ class GateReader:
 
     async def read(
         self, about: Asked, changes: Sequence[AskedChange], nodes: Sequence[ManagedNode], now: datetime
-    ) -> Gates:
+    ) -> RolloutGates:
         """Return what is known of the gates of a rollout; `changes` are what its sets say now."""
         window, health = await self._window(about.config_set, now), self._health(about, nodes)
         found = health.finding(self.asker.answers, now)
         namespace = about.config_set.metadata.namespace
         unapproved = (self._unapproved(one, namespace) for one in changes)
         waiting = next((one for one in unapproved if one), "")
-        return Gates(window, found, waiting, unrecorded=self._unrecorded(namespace))
+        return RolloutGates(window, found, waiting, unrecorded=self._unrecorded(namespace))
 
     def _unrecorded(self, namespace: str) -> str:
         return audit_gate.stopped(self.checkpoints, namespace) if self.checkpoints is not None else ""

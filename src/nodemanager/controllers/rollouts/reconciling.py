@@ -40,7 +40,7 @@ from nodemanager.controllers.rollouts.gating import Asked, GateReader
 from nodemanager.controllers.rollouts.looked_at import LookedAt, asked_about, asked_changes, in_order, parted
 from nodemanager.controllers.rollouts.steady_clock import SteadyClock
 from nodemanager.fleet.rollout import beginning, grouping, judging, telling
-from nodemanager.fleet.rollout.deciding import Decision
+from nodemanager.fleet.rollout.deciding import RolloutDecision
 from nodemanager.fleet.rollout.gates import LOOK_SECONDS
 from nodemanager.fleet.rollout.grouping import GroupDecision
 from nodemanager.fleet.rollout.looking import Look
@@ -237,7 +237,7 @@ def decide(
     nodes: Sequence[ManagedNode],
     look: Look,
     known: Sequence[RevisionRef] = (),
-) -> Decision:
+) -> RolloutDecision:
     """Return what is to be published of a set; pure. `known` are revisions that were there before."""
     meta, rollout, published = config_set.metadata, config_set.spec.rollout, config_set.status.rollout
     old = beginning.seen(published, meta.generation, grouping.restart_of(meta), look.now)
@@ -247,7 +247,7 @@ def decide(
         old = grouping.alone(old, look.now)
     base = beginning.begin(rollout, old, current, look.now, judging.newest(nodes, look.now))
     if rollout is None or not is_staged(rollout):
-        return Decision(base)
+        return RolloutDecision(base)
     return judging.go_on(rollout, base, lambda status: [Part(meta.name, status)], nodes, look)
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from nodemanager.api.audit import record as records
 from nodemanager.api.audit import step_digests
-from nodemanager.api.audit.record import Gate, Step
+from nodemanager.api.audit.record import RecordedGate, RecordedStep
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.common.rollout import RolloutStatus
@@ -104,9 +104,9 @@ class _NamesHost(Struct):
 def _of_maintenance(obj: Observed) -> Found:
     status = observed.decoded(obj.status, NodeMaintenanceStatus)
     plan = status.plan.hash if status.plan else ""
-    gates = [Gate(reason=one.reason, object=one.object, hosts=one.hosts) for one in status.waiting]
+    gates = [RecordedGate(reason=one.reason, object=one.object, hosts=one.hosts) for one in status.waiting]
     if status.window is not None:
-        gates.insert(0, Gate(reason="WindowOpen" if status.window.open else "WindowClosed"))
+        gates.insert(0, RecordedGate(reason="WindowOpen" if status.window.open else "WindowClosed"))
     if status.phase:
         yield "phase", Aspect(value=status.phase, verb="decide", plan_hash=plan, gates=gates)
     if (run := status.run) is not None:
@@ -166,7 +166,9 @@ def _of_task(obj: Observed) -> Found:
         if done.finished_at is None:
             continue
         argv = step_digests.argv_digest(wanted[done.name]) if done.name in wanted else ""
-        step = Step(name=done.name, argv_digest=argv, exit_code=done.exit_code, attempts=done.attempts)
+        step = RecordedStep(
+            name=done.name, argv_digest=argv, exit_code=done.exit_code, attempts=done.attempts
+        )
         yield (
             f"step/{done.name}",
             Aspect(

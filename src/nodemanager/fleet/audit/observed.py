@@ -10,7 +10,7 @@ import msgspec
 from nodemanager.api import kinds
 from nodemanager.api.audit import actors
 from nodemanager.api.audit.actors import GROUP
-from nodemanager.api.audit.record import FIELD_MANAGER, Actor, Gate, RecordedObject, Step
+from nodemanager.api.audit.record import FIELD_MANAGER, Actor, RecordedGate, RecordedObject, RecordedStep
 from nodemanager.api.common.audit_chain import AuditChain
 from nodemanager.api.edge.edgeprofile import GROUP as EDGE
 from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
@@ -41,9 +41,9 @@ class Aspect(Struct, array_like=True):
     by: Actor | None = None
     """Somebody else did it."""
     plan_hash: str = ""
-    gates: list[Gate] = []
+    gates: list[RecordedGate] = []
     approval: str = ""
-    step: Step | None = None
+    step: RecordedStep | None = None
     evidence_digest: str = ""
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from nodemanager.api.maintenance.disruption import Budget
 from nodemanager.fleet.maintenance import facts
-from nodemanager.fleet.maintenance.facts import Facts, HostFacts
+from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.series import HostGroup
 
@@ -91,7 +91,7 @@ class Room:
         return None
 
 
-def room(known: Facts) -> Room:
+def room(known: MaintenanceFacts) -> Room:
     """Return what the budget of a run leaves: of its series, and of its hosts in work that have left that."""
     return room_of(known.spec.budget, known.groups, known.hosts, away_of(known.hosts), known.is_ours)
 

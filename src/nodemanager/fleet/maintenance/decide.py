@@ -17,7 +17,7 @@ from nodemanager.api.maintenance.nodemaintenance import DEFAULT_STOP_AFTER
 from nodemanager.fleet.maintenance import budget, facts, progress
 from nodemanager.fleet.maintenance.budget import Room
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.facts import Facts, HostFacts
+from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts
 from nodemanager.fleet.maintenance.progress import Progress, Stage
 from nodemanager.fleet.maintenance.reasons import OWN_FAULT, Reason
 from nodemanager.fleet.maintenance.states import STATES
@@ -72,7 +72,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class MaintenanceDecision:
     """What happens now."""
 
     starts: tuple[Start, ...] = ()
@@ -93,7 +93,7 @@ class Decision:
         return list(itertools.islice((wait.host for wait in self.waits if wait.reason in _TURN), most))
 
 
-def decide(known: Facts) -> Decision:
+def decide(known: MaintenanceFacts) -> MaintenanceDecision:
     """Return what happens now to the hosts of a run."""
     found = _progress(known)
     stops = _stops(known, found)
@@ -109,10 +109,10 @@ def decide(known: Facts) -> Decision:
             if found[wait.host].stage is Stage.WAITING:
                 found[wait.host] = Progress(Stage.SKIPPED, reason=Reason.WAITED_TOO_LONG)
         waits = []
-    return Decision(tuple(starts), tuple(waits), stops, outcome, found, lonely)
+    return MaintenanceDecision(tuple(starts), tuple(waits), stops, outcome, found, lonely)
 
 
-def _progress(known: Facts) -> dict[str, Progress]:
+def _progress(known: MaintenanceFacts) -> dict[str, Progress]:
     """Return how far the hosts of the run are: all that were there when it began, and have not left since."""
     found: dict[str, Progress] = {}
     in_series = {host for group in known.groups for host in group.hosts}
@@ -133,7 +133,7 @@ def _progress(known: Facts) -> dict[str, Progress]:
     return found
 
 
-def _stops(known: Facts, found: Mapping[str, Progress]) -> tuple[Stop, ...]:
+def _stops(known: MaintenanceFacts, found: Mapping[str, Progress]) -> tuple[Stop, ...]:
     """Return why the run is stopped. This is asked anew at every look, however far the run is."""
     failed = tuple(name for name, one in found.items() if one.stage is Stage.FAILED)
     most = known.spec.stop_after or DEFAULT_STOP_AFTER
@@ -153,7 +153,9 @@ def _stops(known: Facts, found: Mapping[str, Progress]) -> tuple[Stop, ...]:
     return ()
 
 
-def _begin(known: Facts, found: Mapping[str, Progress], stops: Sequence[Stop]) -> Iterator[Start | Wait]:
+def _begin(
+    known: MaintenanceFacts, found: Mapping[str, Progress], stops: Sequence[Stop]
+) -> Iterator[Start | Wait]:
     """Yield a start or a wait for every host that has not ended."""
     general = _general(known, stops)
     room = budget.room(known)
@@ -191,7 +193,7 @@ def _begin(known: Facts, found: Mapping[str, Progress], stops: Sequence[Stop]) -
 _Why = tuple[Reason, str, datetime | None]
 
 
-def _general(known: Facts, stops: Sequence[Stop]) -> _Why | None:
+def _general(known: MaintenanceFacts, stops: Sequence[Stop]) -> _Why | None:
     """Return why no host at all may be begun with."""
     now, window, run = known.now, known.window, known.run
     if run.ending is not None:
@@ -211,7 +213,7 @@ def _general(known: Facts, stops: Sequence[Stop]) -> _Why | None:
     return None
 
 
-def _own(known: Facts, host: HostFacts, one: Progress) -> _Why | None:
+def _own(known: MaintenanceFacts, host: HostFacts, one: Progress) -> _Why | None:
     """Return why this host may not be begun with, whatever the others do."""
     unfit = facts.unfit(host)
     if unfit is not None:
@@ -224,7 +226,7 @@ def _own(known: Facts, host: HostFacts, one: Progress) -> _Why | None:
     return None
 
 
-def _turn(known: Facts, name: str, before: Reason | None, room: Room, working: int) -> _Why | None:
+def _turn(known: MaintenanceFacts, name: str, before: Reason | None, room: Room, working: int) -> _Why | None:
     """Return why it is not this host's turn."""
     if before is not None:
         return before, "", None
@@ -234,7 +236,7 @@ def _turn(known: Facts, name: str, before: Reason | None, room: Room, working: i
     return None if refusal is None else (refusal, room.spent_by, None)
 
 
-def _asked(known: Facts, host: HostFacts) -> Wait | None:
+def _asked(known: MaintenanceFacts, host: HostFacts) -> Wait | None:
     """Return that gates are asked now that its turn has come; it keeps its place, so that no others are."""
     gate = host.health.failing_before
     return None if gate is None else Wait(host.name, gate.reason, gate.said, known.run.started_at)
@@ -250,7 +252,9 @@ def _in_work(host: HostFacts) -> Wait:
     return Wait(host.name, reason, about, claim.since, claim.expires)
 
 
-def _outcome(known: Facts, found: Mapping[str, Progress], *, lonely: bool, stuck: bool, stopped: bool) -> str:
+def _outcome(
+    known: MaintenanceFacts, found: Mapping[str, Progress], *, lonely: bool, stuck: bool, stopped: bool
+) -> str:
     """Return how the run has ended; empty = it has not.
 
     One that is stopped waits for somebody, and so does one of which nobody can tell the hosts.

@@ -12,8 +12,8 @@ from datetime import datetime
 
 from nodemanager.api.maintenance.operations import CRON, Operation
 from nodemanager.fleet.maintenance import openings, runs
-from nodemanager.fleet.maintenance.decide import Decision, decide
-from nodemanager.fleet.maintenance.facts import Facts, Run
+from nodemanager.fleet.maintenance.decide import MaintenanceDecision, decide
+from nodemanager.fleet.maintenance.facts import MaintenanceFacts, Run
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.runs import Judgement, Memory, Moment
@@ -42,13 +42,13 @@ class Look:
     judgements: tuple[Judgement, ...]
     begins: Mapping[str, str] = field(default_factory=dict)
     """The run that begins now: what is due, by operation; empty = none does."""
-    decision: Decision | None = None
+    decision: MaintenanceDecision | None = None
     """About the run under way; None = there is none."""
     reason: Reason | None = None
     """Why no run begins, if there is none."""
 
 
-def look(upkeep: Upkeep, known: Facts | None, uid: str, now: datetime) -> Look:
+def look(upkeep: Upkeep, known: MaintenanceFacts | None, uid: str, now: datetime) -> Look:
     """Return what happens now. `known` is about the run under way; its window is filled in here."""
     view = upkeep.view or openings.view(upkeep.calendar, now)
     moment = Moment(now, uid, upkeep.created, upkeep.calendar, upkeep.running)

@@ -92,7 +92,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class RepairDecision:
     """Who begins now, in this order, and who waits."""
 
     starts: tuple[Start, ...] = ()
@@ -106,7 +106,7 @@ def decide(
     budgets: Budgets,
     now: datetime,
     stopped: tuple[Reason, str] | None = None,
-) -> Decision:
+) -> RepairDecision:
     """Return whose turn it is; who has waited longest comes first. `budgets` are used up by it.
 
     `stopped` is why nobody may begin, and the object that says so.
@@ -136,7 +136,7 @@ def decide(
         starts.append(Start(one.facts, one.config_set, until))
         begun.add(name)
         budgets.take(one.facts)
-    return Decision(tuple(starts), tuple(waits))
+    return RepairDecision(tuple(starts), tuple(waits))
 
 
 def _own(

@@ -20,7 +20,7 @@ from nodemanager.fleet.maintenance.claims import Claim
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.repairs import deciding, turns
-from nodemanager.fleet.repairs.deciding import AskingHost, Budgets, Decision, RepairedSet
+from nodemanager.fleet.repairs.deciding import AskingHost, Budgets, RepairDecision, RepairedSet
 from nodemanager.fleet.series import HostGroup
 
 
@@ -60,11 +60,11 @@ class Around:
     """Why nothing new may begin, whatever it is, and the object that says so."""
 
 
-def decide(around: Around, now: datetime) -> Decision:
+def decide(around: Around, now: datetime) -> RepairDecision:
     """Return which hosts have their turn, and why others wait."""
     asking = list(_asking(around, now))
     if not asking:
-        return Decision()
+        return RepairDecision()
     away = budget.away_of(around.facts)
     asked = {one.config_set for one in asking} & around.sets.keys()
     sets = {

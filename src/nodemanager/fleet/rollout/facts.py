@@ -13,7 +13,7 @@ from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode
 from nodemanager.api.common.rollout import FAIL, RevisionRef, RolloutStatus
 from nodemanager.fleet.rollout import host_views, turns, visitors
 from nodemanager.fleet.rollout.host_views import HostView
-from nodemanager.fleet.rollout.turns import Turns
+from nodemanager.fleet.rollout.turns import RolloutTurns
 from nodemanager.fleet.rollout.witness import NOTHING, Witness
 from nodemanager.kube import conditions, times
 from nodemanager.kube.objects import ObjectMeta
@@ -63,7 +63,7 @@ class Asking(NamedTuple):
     name: str
     """Of the ConfigSet."""
     status: RolloutStatus
-    turns: Turns
+    turns: RolloutTurns
     witness: Witness
     now: datetime | None
     on_silence: str

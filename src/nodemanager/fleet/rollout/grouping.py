@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from nodemanager.api.common import choosing, rollout_groups
-from nodemanager.api.common.choosing import Standing
+from nodemanager.api.common.choosing import ChangeState
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.configsetrevision import RESTART
 from nodemanager.api.common.managednode import ManagedNode
@@ -112,12 +112,12 @@ def joined(name: str, olds: Mapping[str, RolloutStatus]) -> Joint:
     for change in changes.values():
         named = {one.name: choosing.standing(one.name, olds.get(one.name), change) for one in change.members}
         kinds, there = set(named.values()), [one for one in named if one in olds]
-        if {Standing.PROVEN, Standing.NEXT} <= kinds:
+        if {ChangeState.PROVEN, ChangeState.NEXT} <= kinds:
             return Joint(RolloutStatus(), change, unfinished=True)
-        if Standing.PROVEN not in kinds and Standing.REFUSED in kinds:
-            base = next(olds[one] for one in there if named[one] is Standing.REFUSED)
+        if ChangeState.PROVEN not in kinds and ChangeState.REFUSED in kinds:
+            base = next(olds[one] for one in there if named[one] is ChangeState.REFUSED)
             return Joint(_as_one(base, refused=_reference(change)), change)
-        if kinds == {Standing.NEXT}:
+        if kinds == {ChangeState.NEXT}:
             base = min((olds[one] for one in there), key=lambda one: (one.threshold, one.stage))
             return Joint(_as_one(base, next_=_reference(change)), change)
     quiet = (one for one in olds.values() if one.phase == STABLE and one.next is None)
@@ -255,7 +255,7 @@ def _finished(members: Sequence[Member], change: GroupRef, now: datetime) -> Gro
         status = one.config_set.status.rollout
         if status is None:
             continue
-        if choosing.standing(one.name, status, change) is Standing.NEXT:
+        if choosing.standing(one.name, status, change) is ChangeState.NEXT:
             done = beginning.stable(status, status.next, RolloutReason.ROLLED_OUT, now)
             status = msgspec.structs.replace(done, group=change)
         told[one.name] = status

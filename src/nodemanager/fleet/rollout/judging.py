@@ -16,7 +16,7 @@ from nodemanager.api.common import choosing
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.common.rollout import FAIL, RevisionRef, Rollout, RolloutStatus
 from nodemanager.fleet.rollout import beginning, deciding, facts, host_views, widening, witness
-from nodemanager.fleet.rollout.deciding import Decision
+from nodemanager.fleet.rollout.deciding import RolloutDecision
 from nodemanager.fleet.rollout.facts import Asking, Progress, RolloutHost
 from nodemanager.fleet.rollout.host_views import HostView
 from nodemanager.fleet.rollout.looking import Look
@@ -91,7 +91,7 @@ def _worst(asked: Sequence[Asking], view: HostView) -> RolloutHost | None:
 
 def go_on(
     rollout: Rollout, base: RolloutStatus, parts_of: PartsOf, nodes: Sequence[ManagedNode], look: Look
-) -> Decision:
+) -> RolloutDecision:
     """Return how far a rollout may be that is to go on from `base`."""
     seen, hosts = _judged(rollout, base, parts_of(base), nodes, look)
     remade = not hosts and any(

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from nodemanager.api.common.rollout import PROGRESSING, SOAKING, Rollout, RolloutCounts, RolloutStatus
 from nodemanager.fleet.rollout import stages
 from nodemanager.fleet.rollout.facts import Progress, RolloutHost
-from nodemanager.fleet.rollout.gates import Gates
+from nodemanager.fleet.rollout.gates import RolloutGates
 from nodemanager.fleet.rollout.remembering import HostMemory
 from nodemanager.fleet.rollout.witness import Witness
 from nodemanager.kube import times
@@ -34,7 +34,7 @@ class Look(NamedTuple):
     edited: bool = False
     """The spec has changed since the last look."""
     witness: Witness = Witness()
-    gates: Gates = Gates()
+    gates: RolloutGates = RolloutGates()
     memory: HostMemory | None = None
     """Only spares work: what is decided is the same without."""
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.api.common.rollout import RolloutStatus, Turn
+from nodemanager.api.common.rollout import RolloutStatus, ThresholdTurn
 from nodemanager.fleet.rollout.facts import RolloutHost
 
 
@@ -42,7 +42,7 @@ class HostMemory:
 
     def __init__(self) -> None:
         self._about: Sequence[Part] = ()
-        self._turns: Sequence[Sequence[Turn]] = ()
+        self._turns: Sequence[Sequence[ThresholdTurn]] = ()
         self._known: dict[str, Judged] = {}
 
     def begin(self, parts: Sequence[Part]) -> Remembered:

@@ -12,8 +12,8 @@ from nodemanager.fleet import series
 from nodemanager.fleet.maintenance import beginning, facts, openings, passes, visits
 from nodemanager.fleet.maintenance.beginning import Owner
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.decide import Decision
-from nodemanager.fleet.maintenance.facts import Facts, HostFacts, Run, TaskFacts
+from nodemanager.fleet.maintenance.decide import MaintenanceDecision
+from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts, Run, TaskFacts
 from nodemanager.fleet.maintenance.passes import Look, Upkeep
 from nodemanager.fleet.maintenance.runs import Memory, run_id
 from nodemanager.fleet.maintenance.states import Hold, Visit
@@ -159,11 +159,11 @@ class Engine:
         elif found.begins and not one.spec.paused and one.approved:
             self._begin_run(one, dict(found.begins))
 
-    def _known(self, one: SimMaintenance) -> Facts | None:
+    def _known(self, one: SimMaintenance) -> MaintenanceFacts | None:
         if one.run is None:
             return None
         hosts = {host.name: self._known_of(host) for host in self.hosts.values()}
-        return Facts(
+        return MaintenanceFacts(
             one.uid, one.spec, one.run, self.groups(one), hosts, self.now, tasks=one.ended,
             durations=one.durations(), approved=one.approved,
         )  # fmt: skip
@@ -172,7 +172,7 @@ class Engine:
         one.begin(Run(run_id(one.uid, due), self.now), due)
         self._look_at(one)
 
-    def _act(self, one: SimMaintenance, decision: Decision) -> None:
+    def _act(self, one: SimMaintenance, decision: MaintenanceDecision) -> None:
         for wait in decision.waits:
             self.record.waits[wait.reason] += 1
             self._wake(wait.next_check)

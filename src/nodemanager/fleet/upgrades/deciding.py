@@ -42,7 +42,7 @@ class AskingHost:
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class UpgradeDecision:
     """Who begins now, in this order, and who waits."""
 
     starts: tuple[AskingHost, ...] = ()
@@ -54,7 +54,7 @@ def decide(
     rooms: Sequence[tuple[str, Room]],
     now: datetime,
     stopped: tuple[Reason, str] | None = None,
-) -> Turns:
+) -> UpgradeDecision:
     """Return whose turn it is. `rooms` are what the budgets of maintenances leave, with their names.
 
     `stopped` is why nobody may begin, and the object that says so.
@@ -77,7 +77,7 @@ def decide(
         for _, room in rooms:
             if name in room.places and facts.unavailable(one.facts) is None:
                 room.take(name)
-    return Turns(tuple(starts), tuple(waits))
+    return UpgradeDecision(tuple(starts), tuple(waits))
 
 
 def is_plausible(slot: datetime, until: datetime, now: datetime) -> bool:

@@ -13,7 +13,7 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory import users
 from nodemanager.host.process import runner
 from nodemanager.host.services import systemd_bus, systemd_files, systemd_units
-from nodemanager.host.services.dbus import BusError, BusUnreachable, Refused
+from nodemanager.host.services.dbus import BusError, BusUnreachable, CallRefused
 from nodemanager.host.services.systemd_bus import Visit
 from nodemanager.host.services.systemd_units import UnitStatus
 from nodemanager.plan.facts import ServiceFact
@@ -61,7 +61,7 @@ def _naming(deed: _Deed) -> Iterator[None]:
     """Have what the bus says begin with what could not be done."""
     try:
         yield
-    except Refused as error:
+    except CallRefused as error:
         raise ToolFailed(f"{deed.failed}: {error}; {deed.advice}") from error
     except BusUnreachable as error:
         raise BusUnreachable(f"{deed.failed}: {error}") from error
@@ -127,7 +127,7 @@ class Systemd:
         for name, status in found.items():
             doubtful = _BOTH if linked is None else {"disabled" if status.id in linked else "enabled"}
             if status.file in doubtful:
-                with suppress(Refused):
+                with suppress(CallRefused):
                     states[name] = str(await manager.method("GetUnitFileState", "s", status.id))
         return {name: state for name, state in states.items() if state != found[name].file}
 
@@ -298,7 +298,7 @@ _JOB_RESULTS: Final = {
 async def _look_at_template(manager: Visit, unit: str) -> ServiceFact:
     try:
         return systemd_units.template_fact(str(await manager.method("GetUnitFileState", "s", unit)))
-    except Refused:
+    except CallRefused:
         return ServiceFact()
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory import users
-from nodemanager.host.services.dbus import BusConnection, BusError, BusUnreachable, Refused
+from nodemanager.host.services.dbus import BusConnection, BusError, BusUnreachable, CallRefused
 from nodemanager.host.services.systemd_units import UnitStatus
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Visit:
         """Return the state of one unit."""
         found = await self.statuses([name])
         if name not in found:
-            raise Refused(f"{_DESTINATION}.NoSuchUnit", f"systemd does not take {name} for a unit")
+            raise CallRefused(f"{_DESTINATION}.NoSuchUnit", f"systemd does not take {name} for a unit")
         return found[name]
 
     async def properties(self, path: str, interface: str, *names: str) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Visit:
         if self.has_bus:
             calls = [_to_bus("AddMatch", "s", f"type='signal',{rule}") for rule in rules]
             for answer in await self.connection.ask(calls, CALL_SECONDS):
-                if isinstance(answer, Refused):
+                if isinstance(answer, CallRefused):
                     raise answer
 
     async def submit(self, method: str, unit: str) -> str:
@@ -206,6 +206,6 @@ def _get(path: str, interface: str, name: str) -> BusCall:
     return _call(_DESTINATION, path, f"{_BUS}.Properties", "Get", "ss", interface, name)
 
 
-def _value(answer: tuple[Any, ...] | Refused) -> Any:
+def _value(answer: tuple[Any, ...] | CallRefused) -> Any:
     """Return a property: a variant is a pair of type and value; one that does not exist is None."""
-    return None if isinstance(answer, Refused) else answer[0][1]
+    return None if isinstance(answer, CallRefused) else answer[0][1]

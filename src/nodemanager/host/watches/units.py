@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.services import systemd_bus, systemd_files, systemd_units
-from nodemanager.host.services.dbus import Refused
+from nodemanager.host.services.dbus import CallRefused
 from nodemanager.host.services.systemd_bus import Visit
 from nodemanager.host.services.systemd_units import UnitStatus
 from nodemanager.host.watches.inbox import Concern, Inbox
@@ -135,7 +135,7 @@ class UnitWatch:
 
     async def _begin(self, manager: Visit) -> None:
         await manager.listen(*_RULES)
-        with suppress(Refused):  # it may remember us from before it was replaced
+        with suppress(CallRefused):  # it may remember us from before it was replaced
             await manager.method("Subscribe")
         await self._look_up(manager)
 
@@ -188,7 +188,7 @@ class UnitWatch:
             # From 255 on, all units are stale after any of them was enabled; their files are watched anyway.
             found[name] = replace(status, job=0, stale=False)
         for name in filter(systemd_units.is_template, units):
-            with suppress(Refused):
+            with suppress(CallRefused):
                 found[name] = str(await manager.method("GetUnitFileState", "s", name))
         return found
 

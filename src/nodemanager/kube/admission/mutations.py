@@ -17,8 +17,8 @@ from nodemanager.kube.admission import policies
 from nodemanager.kube.admission.constraints import Constraints, read_constraints
 from nodemanager.kube.admission.expressions import (
     ONLY_PATCHES,
-    Budget,
     Evaluation,
+    EvaluationBudget,
     Expression,
     PolicyOutOfBudget,
 )
@@ -55,7 +55,7 @@ class MutatingPolicy:
     variables: Mapping[str, Expression] = field(default_factory=dict)
     mutations: tuple[Expression, ...] = ()
 
-    def annotate(self, inputs: Inputs, budget: Budget) -> Annotations | None:
+    def annotate(self, inputs: Inputs, budget: EvaluationBudget) -> Annotations | None:
         """Return the annotations that the object gets, None if it has none."""
         found = annotations_of(inputs.new)
         try:

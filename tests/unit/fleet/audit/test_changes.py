@@ -9,7 +9,7 @@ import pytest
 
 from nodemanager.api.audit import actors
 from nodemanager.api.audit import record as records
-from nodemanager.api.audit.record import Actor, Gate, Record, RecordedObject, Step
+from nodemanager.api.audit.record import Actor, Record, RecordedGate, RecordedObject, RecordedStep
 from nodemanager.api.common.audit_chain import AuditChain
 from nodemanager.fleet.audit import aspects, changes, observed
 from nodemanager.fleet.audit.changes import Memory, ObjectId
@@ -208,11 +208,11 @@ def test_a_step_is_recorded_by_digests_only() -> None:
 
 def test_what_is_kept_of_an_object_is_all_that_was_seen_of_it() -> None:
     """Packed, it has no names of fields, and neither namespace nor name, which the metadata has."""
-    step = Step(name="reboot", argv_digest="d", exit_code=3, attempts=2)
+    step = RecordedStep(name="reboot", argv_digest="d", exit_code=3, attempts=2)
     aspect = Aspect(
         value="v", verb="step", reason="r", message="m", host="h", by_host=True, plan_hash="p", approval="a",
         step=step, evidence_digest="e", by=Actor(name="eve", known="host"),
-        gates=[Gate(reason="Busy", hosts=2)],
+        gates=[RecordedGate(reason="Busy", hosts=2)],
     )  # fmt: skip
     about = RecordedObject(
         kind="NodeTask", namespace="prod", name="one", uid="u", generation=4, spec_digest="s", change="c"

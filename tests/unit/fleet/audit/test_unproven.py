@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from nodemanager.api.audit import record as records
-from nodemanager.api.audit.record import ChainEntry, FileChange, Gate, Record, Step
+from nodemanager.api.audit.record import ChainEntry, FileChange, Record, RecordedGate, RecordedStep
 from nodemanager.fleet.audit import unproven, verifying
 from nodemanager.fleet.audit.verifying import Report, Verifier
 from support.audit_logs import HonestLog, places, some_record
@@ -30,8 +30,8 @@ FULL = Record(
     evidence_digest="x",
     count=1,
     late=True,
-    gates=[Gate(reason="x")],
-    step=Step(name="x"),
+    gates=[RecordedGate(reason="x")],
+    step=RecordedStep(name="x"),
     files=[FileChange(path="x")],
     chain=ChainEntry(index=1),
 )
