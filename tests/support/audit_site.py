@@ -19,7 +19,7 @@ from nodemanager.client.verbs import Client
 from nodemanager.controllers.audit.journal import AuditJournal
 from nodemanager.controllers.registration import THE_ONE
 from nodemanager.fleet.audit import aspects, evidence, observed, segments
-from nodemanager.fleet.audit.observed import Observed
+from nodemanager.fleet.audit.observed import ObservedObject
 from nodemanager.fleet.audit.settings import AuditSettings
 from nodemanager.fleet.audit.verifying import Report, Verifier
 from nodemanager.kube.objects import Resource
@@ -46,7 +46,7 @@ class Site:
 
     client: Client
     namespace: str
-    caches: dict[str, Cache[Observed]]
+    caches: dict[str, Cache[ObservedObject]]
     clock: Clock
     journal: AuditJournal
     edge: bool = False
@@ -89,7 +89,7 @@ class Site:
         return verifier.finish()
 
 
-def _where(resource: Resource[Observed], namespace: str) -> Selection:
+def _where(resource: Resource[ObservedObject], namespace: str) -> Selection:
     return Selection(namespace if resource.namespaced else "")
 
 

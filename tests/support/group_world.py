@@ -26,7 +26,7 @@ from nodemanager.controllers.rollouts.following import Followed
 from nodemanager.controllers.rollouts.looked_at import LookedAt, in_order, parted
 from nodemanager.controllers.rollouts.reconciling import decide_all
 from nodemanager.fleet.rollout.gates import RolloutGates
-from nodemanager.fleet.rollout.looking import Look
+from nodemanager.fleet.rollout.looking import RolloutLook
 from nodemanager.kube import conditions, errors, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
@@ -189,8 +189,10 @@ class GroupWorld:
             known.append(newest := _revision(one, len(known) + 1))
         return LookedAt(one, known, newest, Followed(one))
 
-    def _look(self, looked: list[LookedAt]) -> Look:
-        return Look(self.now, edited=any(one.followed.is_edited for one in looked), gates=RolloutGates())
+    def _look(self, looked: list[LookedAt]) -> RolloutLook:
+        return RolloutLook(
+            self.now, edited=any(one.followed.is_edited for one in looked), gates=RolloutGates()
+        )
 
     def _may_have(self, told: Any) -> None:
         stable: State = {name: status.stable for name, status in told.items()}

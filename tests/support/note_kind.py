@@ -16,7 +16,7 @@ import msgspec
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
 from nodemanager.cli.views.describe_configset import COLUMNS, Columns
 from nodemanager.host.apply import idle
-from nodemanager.host.kind_parts import HostPart, HostParts, Work
+from nodemanager.host.kind_parts import HostPart, HostParts, StageWork
 from nodemanager.host.results import Outcome, Result, result
 from nodemanager.host.stages import PARTS
 from nodemanager.host.watches.by_kind import WATCHES
@@ -115,11 +115,11 @@ class NoteTable:
         self.watches: Watches = {**WATCHES, NOTE: self._watch}
         self.columns = {**COLUMNS, NOTE: Columns(("NAME", "TEXT"), lambda note: [note.name, note.text])}
 
-    async def _observe(self, names: list[str], _work: Work) -> Texts:
+    async def _observe(self, names: list[str], _work: StageWork) -> Texts:
         paths = {name: self._folder / name for name in names}
         return {name: path.read_text() if path.exists() else None for name, path in paths.items()}
 
-    async def _apply(self, steps: Sequence[Step], _work: Work) -> list[Result]:
+    async def _apply(self, steps: Sequence[Step], _work: StageWork) -> list[Result]:
         return [self._write(one) if isinstance(one, WriteNote) else idle(one) for one in steps]
 
     def _write(self, step: WriteNote) -> Result:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from nodemanager.agent.declared.memory import Memory
+from nodemanager.agent.declared.memory import InputsMemory
 from nodemanager.agent.drift.delivery import Delivery
 from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.agent.drift.drift_log import DriftLog
@@ -66,7 +66,7 @@ class ReportingHost:
         self.log = DriftLog("/", str(folder))
         self.cache = Cache(self.client, MANAGED_NODES)
         self.node = NodeObject(self.client, self.cache, "n", WHO)
-        self.memory = Memory(Vault("/", str(folder)), None, KEY)
+        self.memory = InputsMemory(Vault("/", str(folder)), None, KEY)
         self.host_state = HostState(self.log, self._now, loop.time, DriftWatch(self.memory))
         self.machine = Host(folder)
         self.requests = Requests(WorkQueue("host", metrics=Registry()), KEY)

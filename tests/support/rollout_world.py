@@ -25,7 +25,7 @@ from nodemanager.controllers.rollouts.following import Followed, followed
 from nodemanager.controllers.rollouts.reconciling import decide
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.rollout.gates import HealthFinding, RolloutGates, WindowGate
-from nodemanager.fleet.rollout.looking import Look
+from nodemanager.fleet.rollout.looking import RolloutLook
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.fleet.rollout.witness import Witness
 from nodemanager.kube import conditions, times
@@ -221,7 +221,7 @@ class World:
         watched = self.now - self.watched_since
         known = self.witness if watched > timedelta() else Witness()
         gates = self.gates()._replace(gone=given.gone)
-        look = Look(self.now, watched.total_seconds(), given.is_edited, known, gates)
+        look = RolloutLook(self.now, watched.total_seconds(), given.is_edited, known, gates)
         found = decide(given.config_set, self.current, nodes, look)
         remembering = look._replace(memory=self.cached.memory("web"))
         assert decide(given.config_set, self.current, nodes, remembering) == found

@@ -156,7 +156,7 @@ def test_what_a_host_remembers(tmp_path: Path, text: str) -> None:
         vault.save(name, text.encode())
     vault.close()
     plain, secret = Vault("/", str(tmp_path)), Vault("/", str(tmp_path))
-    known = memory.Memory(plain, secret, ObjectKey("ns", "web1"))
+    known = memory.InputsMemory(plain, secret, ObjectKey("ns", "web1"))
     assert (known.inputs().config_sets, known.node, dict(known.owed)) == ((), None, {})
     known.close()
     here = api_reachability.ApiReachability(Vault("/", str(tmp_path)), api_reachability.SecretLimits())

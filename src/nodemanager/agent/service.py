@@ -20,7 +20,7 @@ from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declarations import Declarations
 from nodemanager.agent.declared.desired_state import DesiredStateCache
 from nodemanager.agent.declared.known_sets import KnownSets, listed
-from nodemanager.agent.declared.memory import Memory
+from nodemanager.agent.declared.memory import InputsMemory
 from nodemanager.agent.declared.references import ReferenceWatch
 from nodemanager.agent.declared.rendered_memory import RenderedMemory
 from nodemanager.agent.declared.sources import OptionalCache, Sources
@@ -187,7 +187,7 @@ def _declarations(base: _Base) -> Declarations:
     link, managed_host = base.link, base.managed_host
     references = ReferenceWatch(link.client, link.key.namespace, base.requests.pass_soon)
     plain = Vault(base.options.host.root, base.options.host.state)
-    memory = Memory(plain, secret_vault(base.options), link.key)
+    memory = InputsMemory(plain, secret_vault(base.options), link.key)
     sources = Sources(link.config_sets, link.nodes, references, memory, link.reachability)
     renderer = Renderer(companion, answered=lambda _answer: managed_host.progress.tick())
     rendered = RenderedMemory(plain)

@@ -19,7 +19,7 @@ from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
 from nodemanager.fleet.audit import aspects, evidence, observed
 from nodemanager.fleet.audit.changes import ObjectId
-from nodemanager.fleet.audit.observed import Seen
+from nodemanager.fleet.audit.observed import SeenObject
 from nodemanager.kube import errors
 from nodemanager.tlog import checkpoints, notes
 
@@ -66,7 +66,7 @@ async def read(client: Client, namespace: str) -> tuple[list[AuditSegmentSpec], 
     return sorted((one.spec for one in page.items), key=lambda spec: spec.index), published
 
 
-async def hosts(settings: connect.Settings) -> list[tuple[ObjectId, Seen]]:
+async def hosts(settings: connect.Settings) -> list[tuple[ObjectId, SeenObject]]:
     """Return what hosts tell of their own chains now."""
     resource = next(one for one in observed.kinds_seen() if one.kind == MANAGED_NODES.kind)
     async with connect.connect(settings) as client:

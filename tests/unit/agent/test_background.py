@@ -20,7 +20,7 @@ from nodemanager.agent.passes.underway import LONG_SECONDS
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.host.files.bucket import Bucket, BucketLimits
-from nodemanager.host.kind_parts import HostPart, Work
+from nodemanager.host.kind_parts import HostPart, StageWork
 from nodemanager.host.results import Outcome, Result, idle_outcome, result
 from nodemanager.host.stages import PARTS
 from nodemanager.plan.facts import Facts, Verdicts
@@ -358,11 +358,11 @@ class Always:
         self.host.converger.patience = LONG_SECONDS
         self.host.converger.background.ended = self._asked.set
 
-    async def _observe(self, _needed: ExecutionNeeds, work: Work) -> Facts:
+    async def _observe(self, _needed: ExecutionNeeds, work: StageWork) -> Facts:
         yes = Verdicts(only_if=True)
         return Facts(verdicts={one.id: yes for one in work.given.desired.executions})
 
-    async def _apply(self, steps: Sequence[Step], _work: Work) -> list[Result]:
+    async def _apply(self, steps: Sequence[Step], _work: StageWork) -> list[Result]:
         found = []
         for step in steps:
             if step.ACTS:

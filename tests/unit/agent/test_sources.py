@@ -14,7 +14,7 @@ import pytest
 
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.desired_state import DesiredState, DesiredStateCache
-from nodemanager.agent.declared.memory import Memory
+from nodemanager.agent.declared.memory import InputsMemory
 from nodemanager.agent.declared.references import ReferenceWatch
 from nodemanager.agent.declared.sources import Sources
 from nodemanager.agent.link import api_reachability
@@ -109,7 +109,9 @@ async def _host(tmp_path: Path) -> AsyncIterator[Host]:
         clocks = UnixClocks(lambda: time[0], lambda: time[0])
         here = ApiReachability(Vault("/", str(tmp_path)), SecretLimits(grace=GRACE), clocks)
         stack.callback(here.close)
-        memory = Memory(Vault("/", str(tmp_path)), Vault("/", str(tmp_path)), ObjectKey("default", "web1"))
+        memory = InputsMemory(
+            Vault("/", str(tmp_path)), Vault("/", str(tmp_path)), ObjectKey("default", "web1")
+        )
         stack.callback(memory.close)
         references = ReferenceWatch(client, "default", lambda: None)
         config_sets, nodes = Cache(client, CONFIG_SETS), Cache(client, MANAGED_NODES)

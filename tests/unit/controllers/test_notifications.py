@@ -31,7 +31,7 @@ from nodemanager.controllers.notifications import due, messages, sending
 from nodemanager.controllers.notifications.due import Due
 from nodemanager.controllers.notifications.messages import Message
 from nodemanager.fleet.maintenance.decide import MaintenanceDecision
-from nodemanager.fleet.maintenance.progress import Progress, Stage
+from nodemanager.fleet.maintenance.progress import HostStage, RunProgress
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import conditions
 from nodemanager.kube.conditions import Condition
@@ -53,7 +53,7 @@ def maintenance(status: NodeMaintenanceStatus, **target: Any) -> NodeMaintenance
 
 def failing(*hosts: str) -> MaintenanceDecision:
     found = {
-        name: Progress(Stage.FAILED, reason=Reason.TASK_FAILED, ended=NOW + timedelta(seconds=number))
+        name: RunProgress(HostStage.FAILED, reason=Reason.TASK_FAILED, ended=NOW + timedelta(seconds=number))
         for number, name in enumerate(hosts)
     }
     return MaintenanceDecision(progress=found)

@@ -18,7 +18,7 @@ from nodemanager.fleet.maintenance.questions import Answer, Question
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.rollout.deciding import decide
 from nodemanager.fleet.rollout.gates import RolloutGates, WindowGate
-from nodemanager.fleet.rollout.looking import Look
+from nodemanager.fleet.rollout.looking import RolloutLook
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
 from support.rollout_decisions import NOW as BEGIN
@@ -125,7 +125,7 @@ def test_a_gate_that_says_no_or_nothing_in_turns_stops_it_after_its_timeout(othe
         now = BEGIN + timedelta(seconds=second)
         known = Answer(now, "answered 500", other if second % 20 else Reason.GATE_BEFORE).following(known)
         gates = RolloutGates(health=asked.finding({SHOP: known}, now))
-        here = decide(rollout(), here, fleet("h", 20), Look(now, gates=gates)).status
+        here = decide(rollout(), here, fleet("h", 20), RolloutLook(now, gates=gates)).status
         if here.phase == UNDOING:
             break
     assert (here.phase, second) == (UNDOING, 600)
@@ -185,7 +185,7 @@ def test_a_part_that_waits_for_something_else_is_not_told_anew_at_every_answer()
             asked = health(HealthGate(http=SHOP), since=proof_since(here), hosts=[host("a")])
             gates = RolloutGates(shut if second < 120 else None, asked.finding(answers, now))
             seen = hosts if second < 120 else fleet("h", 20)
-            new = decide(given, here, seen, Look(now, gates=gates)).status
+            new = decide(given, here, seen, RolloutLook(now, gates=gates)).status
             told += [new.reason] if new.reason != here.reason or new.since != here.since else []
             here = new
             if second % 10 == 0 and is_asked_for(here):
@@ -211,7 +211,7 @@ def test_a_gate_that_says_no_stops_a_part_that_waits_for_something_else(shut: Ro
         now = BEGIN + timedelta(seconds=second)
         asked = health(HealthGate(http=SHOP), since=proof_since(here), hosts=[host("a")])
         gates = shut._replace(health=asked.finding(answers, now))
-        here = decide(given, here, fleet("h", 20), Look(now, gates=gates)).status
+        here = decide(given, here, fleet("h", 20), RolloutLook(now, gates=gates)).status
         if is_asked_for(here):
             answers = {SHOP: Answer(now, "answered 500", Reason.GATE_BEFORE).following(answers.get(SHOP))}
         if here.phase == UNDOING:

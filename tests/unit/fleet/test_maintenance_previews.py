@@ -13,7 +13,7 @@ from nodemanager.fleet.maintenance.claims import Unreadable
 from nodemanager.fleet.maintenance.facts import HostFacts, HostHealth
 from nodemanager.fleet.maintenance.previews import Request
 from nodemanager.fleet.maintenance.reasons import Reason
-from nodemanager.fleet.maintenance.steps import Work
+from nodemanager.fleet.maintenance.steps import RunWork
 from nodemanager.fleet.series import HostGroup
 
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,7 +41,7 @@ RUN = TaskStep(name="run", execution=ExecutionAction(argv=["true"]))
     ],
 )
 def test_only_upgrades_can_be_told_beforehand(steps: list[TaskStep], asks: str) -> None:
-    found = previews.steps(Work(tuple(steps), ""))
+    found = previews.steps(RunWork(tuple(steps), ""))
     assert [one.preview.packages for one in found if one.preview is not None] == ([asks] if asks else [])
 
 

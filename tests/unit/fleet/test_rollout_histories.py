@@ -30,7 +30,7 @@ from nodemanager.api.common.rollout import (
     RolloutStatus,
 )
 from nodemanager.fleet.rollout import facts, stages
-from nodemanager.fleet.rollout.facts import Progress
+from nodemanager.fleet.rollout.facts import RolloutProgress
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.kube.selectors import LabelSelector
 from support.rollout_promises import Promises
@@ -295,7 +295,7 @@ def test_hosts_are_spread_evenly_and_anew_for_every_change() -> None:
         assert all(900 < tenths[tenth] < 1100 for tenth in range(10)), tenths
         for size in (1, 100, 500, 2500):
             hosts = [
-                facts.RolloutHost(str(number), one, canary=False, progress=Progress.HEALTHY)
+                facts.RolloutHost(str(number), one, canary=False, progress=RolloutProgress.HEALTHY)
                 for number, one in enumerate(found)
             ]
             limit = stages.threshold(hosts, size)

@@ -10,7 +10,7 @@ import msgspec
 from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode, ManagedNodeStatus
 from nodemanager.api.common.rollout import RevisionRef, RolloutCounts, RolloutStatus, ThresholdTurn
 from nodemanager.fleet.rollout import judging
-from nodemanager.fleet.rollout.facts import Progress, RolloutHost
+from nodemanager.fleet.rollout.facts import RolloutHost, RolloutProgress
 from nodemanager.fleet.rollout.remembering import HostMemory, Part
 from nodemanager.kube import times
 from nodemanager.kube.conditions import Condition
@@ -65,10 +65,10 @@ def test_one_that_says_something_else_is_and_so_are_all_when_something_else_is_r
     memory, kept = HostMemory(), node("b")
     first = look(memory, [node("a"), kept])
     second = look(memory, [node("a", digest="c" * 64), kept])
-    assert second["a"].progress is Progress.UNPROVEN
+    assert second["a"].progress is RolloutProgress.UNPROVEN
     assert second["b"] is first["b"]
     other = msgspec.structs.replace(NEW, digest="d" * 64)
-    assert look(memory, [kept], next=other)["b"].progress is Progress.UNPROVEN
+    assert look(memory, [kept], next=other)["b"].progress is RolloutProgress.UNPROVEN
 
 
 def test_further_turns_are_told_to_hosts_that_are_not_judged_again() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from nodemanager.agent.declared import foreign_sets
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.foreign_sets import ForeignSet
-from nodemanager.agent.declared.memory import Memory
+from nodemanager.agent.declared.memory import InputsMemory
 from nodemanager.agent.declared.references import FIRST_READ, ReferenceWatch
 from nodemanager.agent.link.api_reachability import ApiReachability
 from nodemanager.api.common.configset import ConfigSet
@@ -32,7 +32,7 @@ class Sources:
     config_sets: Cache[ConfigSet]
     nodes: Cache[ManagedNode]
     references: ReferenceWatch
-    memory: Memory
+    memory: InputsMemory
     reachability: ApiReachability
 
     @property

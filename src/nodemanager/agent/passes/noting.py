@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-from nodemanager.host.kind_parts import HostPart, Work
+from nodemanager.host.kind_parts import HostPart, StageWork
 from nodemanager.host.process.threads import in_thread
 from nodemanager.host.results import Outcome, Result
 from nodemanager.host.state.ownership_ledger import LedgerError, OwnershipLedger
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 async def noted(
-    ledger: OwnershipLedger, owning: Owning[Any, Any, Any], steps: list[Step], work: Work, facts: Any,
+    ledger: OwnershipLedger, owning: Owning[Any, Any, Any], steps: list[Step], work: StageWork, facts: Any,
     part: HostPart[Any, Any],
 ) -> list[Step]:  # fmt: skip
     """Return the steps, once it is on disk how their resources are now and how they leave them.
@@ -81,7 +81,7 @@ def owned_folders(ledger: OwnershipLedger | None) -> set[str]:
     return {one.name.rpartition("/")[0] or "/" for one in owned if one.kind == FILE}
 
 
-async def foresee(ledger: OwnershipLedger, work: Work, part: HostPart[Any, Any]) -> None:
+async def foresee(ledger: OwnershipLedger, work: StageWork, part: HostPart[Any, Any]) -> None:
     """Take down which services are not there before packages are installed, or files are written.
 
     Some packages start theirs; and what was not there before its unit file was, nobody else starts.

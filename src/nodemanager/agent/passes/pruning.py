@@ -23,7 +23,7 @@ from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.stage import changed_by, without_aborted
 from nodemanager.host.files.bucket import BucketError
 from nodemanager.host.files.former_content import former_content
-from nodemanager.host.kind_parts import Twin, Work
+from nodemanager.host.kind_parts import StageWork, Twin
 from nodemanager.host.process.threads import in_thread
 from nodemanager.host.results import Outcome, Result
 from nodemanager.host.state.ownership_ledger import LedgerError, OwnershipLedger
@@ -47,7 +47,7 @@ GRACE_SECONDS: Final = 60.0
 class _Going:
     """What is to be done about the resources of one kind."""
 
-    work: Work
+    work: StageWork
     steps: list[Step] = field(default_factory=list)
     left: dict[ResourceId, Owned] = field(default_factory=dict)
     """What stays, and why."""
@@ -255,7 +255,7 @@ class Pruner:
         return plan
 
     async def _awaited(
-        self, kind: AnyKind, going: list[Release], coming: Coming, work: Work
+        self, kind: AnyKind, going: list[Release], coming: Coming, work: StageWork
     ) -> dict[ResourceId, str]:
         """Return what other sets declare under another name, in a revision that is yet to come, in words."""
         part, found = self.converger.parts[kind.name], dict[ResourceId, str]()

@@ -17,7 +17,7 @@ _NOTHING: Final[frozenset[ResourceId]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class PassStage:
     """One kind in a pass or in a repair."""
 
     kind: AnyKind

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from nodemanager.agent.declared.memory import Memory
+from nodemanager.agent.declared.memory import InputsMemory
 from nodemanager.agent.drift.drift_log import DriftLog
 from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.host_state import HostState
@@ -29,7 +29,7 @@ class HostReport:
     host_state: HostState
     drifts: DriftLog
     converger: Converger
-    memory: Memory
+    memory: InputsMemory
     _last: Pass | None = None
     """What the last pass was about; None = no pass is over yet."""
     _generation: int = 0

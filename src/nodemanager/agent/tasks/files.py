@@ -15,7 +15,7 @@ from nodemanager.api.common.declarations import File
 from nodemanager.host.base import HostError
 from nodemanager.host.files import file_facts
 from nodemanager.host.files.former_content import former_content
-from nodemanager.host.kind_parts import Work
+from nodemanager.host.kind_parts import StageWork
 from nodemanager.host.process.threads import in_thread
 from nodemanager.host.results import Outcome
 from nodemanager.kube import wording
@@ -123,10 +123,10 @@ class Files(Performer):
         changed = any(one.outcome is Outcome.CHANGED for one in results)
         return AttemptResult(succeeded=True, changed=changed)
 
-    def _work(self, desired: Desired, contents: Contents) -> Work:
+    def _work(self, desired: Desired, contents: Contents) -> StageWork:
         found = self.converger
         given = PlanInput(desired, contents, repair=True)  # it is not all that is declared
-        return Work(given, found.observer, found.tools, found.bucket)
+        return StageWork(given, found.observer, found.tools, found.bucket)
 
 
 _GOOD = (Outcome.CHANGED, Outcome.UNCHANGED)

@@ -11,7 +11,7 @@ from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.controllers.node_maintenances.inputs import Inputs, Problem
 from nodemanager.fleet.maintenance.decide import Wait
 from nodemanager.fleet.maintenance.plan import Plan
-from nodemanager.fleet.maintenance.progress import Progress
+from nodemanager.fleet.maintenance.progress import RunProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class HostsJudged:
     """Those that wait, or are in work."""
     starts: frozenset[str] = frozenset()
     """Those that are begun with at the operator's next look."""
-    progress: Mapping[str, Progress] = field(default_factory=dict)
+    progress: Mapping[str, RunProgress] = field(default_factory=dict)
     """How far those of the run are."""
 
 

@@ -11,7 +11,7 @@ from nodemanager.api.maintenance.maintenance_status import WaitReason
 from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.cli.maintenance import judging
 from nodemanager.cli.maintenance.judged import Judged
-from nodemanager.cli.maintenance.reading import Found
+from nodemanager.cli.maintenance.reading import NamespaceObjects
 from nodemanager.cli.views import output
 from nodemanager.cli.views.describing import MESSAGE_LIMIT
 from nodemanager.cli.views.maintenance import wait_view
@@ -29,7 +29,7 @@ NEXT_SLOT: Final = (
 )
 
 
-def of_host(host: ManagedNode, found: Found, judged: Iterable[Judged]) -> list[Why]:
+def of_host(host: ManagedNode, found: NamespaceObjects, judged: Iterable[Judged]) -> list[Why]:
     """Return all that keeps a host, and what becomes of it in maintenances that mean it; nothing twice."""
     kept = list(others(host, found))
     told = {(one.maintenance, one.run, one.code) for one in kept}
@@ -78,7 +78,7 @@ def _told(waiting: Iterable[WaitReason], host: str) -> WaitReason | None:
     return next((one for one in waiting if host in one.first and one.reason in known), None)
 
 
-def others(host: ManagedNode, found: Found) -> Iterator[Why]:
+def others(host: ManagedNode, found: NamespaceObjects) -> Iterator[Why]:
     """Yield what keeps a host from being worked on, whatever maintenances say."""
     name = host.metadata.name
     facts = judging.hosts(found)[name]

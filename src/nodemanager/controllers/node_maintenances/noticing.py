@@ -32,7 +32,7 @@ from nodemanager.api.maintenance.notifications import (
 )
 from nodemanager.controllers.node_maintenances.maintenance_conditions import REALTIME_KEPT
 from nodemanager.fleet.maintenance.decide import MaintenanceDecision
-from nodemanager.fleet.maintenance.progress import Stage
+from nodemanager.fleet.maintenance.progress import HostStage
 from nodemanager.kube import conditions, times, wording
 
 SHOWN: Final = 5
@@ -61,7 +61,7 @@ class Change:
     @property
     def failed(self) -> int:
         """How many of its hosts have failed."""
-        return self.decision.counts()[Stage.FAILED] if self.decision is not None else 0
+        return self.decision.counts()[HostStage.FAILED] if self.decision is not None else 0
 
 
 def noticed(change: Change) -> NodeMaintenanceStatus:
@@ -155,7 +155,7 @@ def _has_closed(change: Change) -> bool:
 def _failures(change: Change, count: int) -> str:
     """Return the hosts that failed last, and why."""
     found = change.decision.progress if change.decision is not None else {}
-    failed = [(name, one) for name, one in found.items() if one.stage is Stage.FAILED]
+    failed = [(name, one) for name, one in found.items() if one.stage is HostStage.FAILED]
     failed.sort(key=lambda each: each[1].ended or change.now, reverse=True)
     said = [f"{name} ({one.reason})" for name, one in failed[: min(count, SHOWN)]]
     more = f" and {count - SHOWN} more" if count > SHOWN else ""

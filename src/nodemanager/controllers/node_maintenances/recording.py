@@ -41,8 +41,8 @@ from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeKept
 from nodemanager.fleet.maintenance import runs
 from nodemanager.fleet.maintenance.decide import MaintenanceDecision, Wait
 from nodemanager.fleet.maintenance.openings import WindowView
-from nodemanager.fleet.maintenance.passes import Look
-from nodemanager.fleet.maintenance.progress import Stage
+from nodemanager.fleet.maintenance.passes import MaintenanceLook
+from nodemanager.fleet.maintenance.progress import HostStage
 from nodemanager.fleet.maintenance.reasons import Reason, remedy
 from nodemanager.fleet.maintenance.runs import Judgement
 from nodemanager.kube import conditions, times, wording
@@ -62,11 +62,11 @@ _PHASES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class StatusInputs:
     """All that a status is made of."""
 
     maintenance: NodeMaintenance
-    look: Look
+    look: MaintenanceLook
     run: RunState | None
     """The run that is under way after this look."""
     ended: EndedRun | None
@@ -132,7 +132,7 @@ def _shown_conditions(old: Sequence[Condition], new: Sequence[Condition]) -> Ite
             yield News(after.reason, after.message, bad=True)
 
 
-def status_of(record: Record) -> NodeMaintenanceStatus:
+def status_of(record: StatusInputs) -> NodeMaintenanceStatus:
     """Return the status after a look."""
     old, maintenance = record.maintenance.status, record.maintenance
     decision = record.look.decision
@@ -178,10 +178,10 @@ def _plain(said: Condition) -> Condition:
 def host_counts(decision: MaintenanceDecision) -> HostCounts:
     """Return how many hosts of a run are how far."""
     found = decision.counts()
-    total, done = sum(found.values()), found[Stage.SUCCEEDED]
+    total, done = sum(found.values()), found[HostStage.SUCCEEDED]
     return HostCounts(
-        total=total, waiting=found[Stage.WAITING], running=found[Stage.RUNNING], succeeded=done,
-        failed=found[Stage.FAILED], skipped=found[Stage.SKIPPED], text=f"{done}/{total}",
+        total=total, waiting=found[HostStage.WAITING], running=found[HostStage.RUNNING], succeeded=done,
+        failed=found[HostStage.FAILED], skipped=found[HostStage.SKIPPED], text=f"{done}/{total}",
     )  # fmt: skip
 
 
@@ -218,7 +218,7 @@ def _window(view: WindowView) -> WindowState:
     return WindowState(open=view.open, opens_at=opens, closes_at=closes, text=text)
 
 
-def _operation(record: Record, judged: Judgement) -> OperationState:
+def _operation(record: StatusInputs, judged: Judgement) -> OperationState:
     old = next(
         (one for one in record.maintenance.status.operations if one.name == judged.operation), None
     ) or OperationState(name=judged.operation)
@@ -248,12 +248,12 @@ def _is_news(old: OperationState, slot: datetime) -> bool:
     return old.last_slot is None or slot > datetime.fromisoformat(old.last_slot)
 
 
-def _is_slot(record: Record, operation: str) -> bool:
+def _is_slot(record: StatusInputs, operation: str) -> bool:
     found = _declared(record, operation)
     return found is not None and found.type != ONE_SHOT
 
 
-def _is_over(record: Record, state: OperationState) -> bool:
+def _is_over(record: StatusInputs, state: OperationState) -> bool:
     """Tell whether an operation was done as it is declared now: a one-shot may have become another."""
     found = _declared(record, state.name)
     if found is not None and found.type == ONE_SHOT:
@@ -261,11 +261,11 @@ def _is_over(record: Record, state: OperationState) -> bool:
     return bool(state.last_slot)
 
 
-def _declared(record: Record, operation: str) -> Operation | None:
+def _declared(record: StatusInputs, operation: str) -> Operation | None:
     return next((one for one in record.maintenance.spec.operations if one.name == operation), None)
 
 
-def _history(record: Record) -> list[EndedRun]:
+def _history(record: StatusInputs) -> list[EndedRun]:
     """Return the runs that have ended, the newest first, as many as are wanted of each."""
     spec, old = record.maintenance.spec, record.maintenance.status.history
     found = [record.ended, *old] if record.ended is not None else list(old)
@@ -282,14 +282,14 @@ def _history(record: Record) -> list[EndedRun]:
     return kept
 
 
-def _phase(record: Record, made: NodeMaintenanceStatus) -> str:
+def _phase(record: StatusInputs, made: NodeMaintenanceStatus) -> str:
     look, decision = record.look, record.look.decision
     if record.run is not None:
         if decision is None:
             return "Running"
         if decision.stops:
             return "Stopped"
-        if decision.counts()[Stage.RUNNING] or decision.starts:
+        if decision.counts()[HostStage.RUNNING] or decision.starts:
             return "Running"
         reasons = {wait.reason for wait in decision.waits}
         return next((_PHASES[one] for one in _WHOLE if one in reasons), "Running")
@@ -304,7 +304,7 @@ def _phase(record: Record, made: NodeMaintenanceStatus) -> str:
     return "WaitingForWindow" if look.reason is Reason.WINDOW_CLOSED else "WaitingForSlot"
 
 
-def _last_outcome(record: Record) -> str:
+def _last_outcome(record: StatusInputs) -> str:
     status = record.maintenance.status
     if status.phase in ("Succeeded", "Failed"):
         return status.phase
@@ -313,5 +313,5 @@ def _last_outcome(record: Record) -> str:
 
 def _stop_text(decision: MaintenanceDecision, name: str) -> str:
     """Return why a run has stopped, also if no host is left that waits for it, and what has it go on."""
-    failed = wording.plural(decision.counts()[Stage.FAILED], "host")
+    failed = wording.plural(decision.counts()[HostStage.FAILED], "host")
     return f"{failed} failed: {decision.stops[0].object}. {remedy(Reason.STOPPED, name)}"

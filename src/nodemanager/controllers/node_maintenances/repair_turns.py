@@ -19,7 +19,7 @@ from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.controllers.node_maintenances.ahead import REPAIRING, HostsAhead
 from nodemanager.controllers.node_maintenances.inputs import Problem
 from nodemanager.controllers.node_maintenances.orders import Orders
-from nodemanager.controllers.node_maintenances.undertaking import Seen
+from nodemanager.controllers.node_maintenances.undertaking import MaintenanceSnapshot
 from nodemanager.fleet.maintenance import claims, realtime, reasons
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.decide import Wait
@@ -47,12 +47,12 @@ _FOR_OTHERS: Final = frozenset((
 
 
 @dataclass(frozen=True, slots=True)
-class RepairSight:
+class RepairInputs:
     """What is known besides the hosts."""
 
     sets: Cache[ConfigSet]
     maintenances: Cache[NodeMaintenance]
-    look_around: Callable[[NodeMaintenance], Awaitable[Seen]]
+    look_around: Callable[[NodeMaintenance], Awaitable[MaintenanceSnapshot]]
     facts: Callable[[Sequence[ManagedNode]], Mapping[str, HostFacts]]
     unrecorded: Callable[[str], Problem | None]
     """Returns why nothing new may begin in a namespace."""
@@ -62,7 +62,7 @@ class RepairTurns:
     """Sees to all turns of a namespace."""
 
     def __init__(
-        self, orders: Orders, hosts: HostsAhead, sight: RepairSight, events: EventRecorder, metrics: Registry
+        self, orders: Orders, hosts: HostsAhead, sight: RepairInputs, events: EventRecorder, metrics: Registry
     ) -> None:
         self._orders = orders
         self._hosts = hosts

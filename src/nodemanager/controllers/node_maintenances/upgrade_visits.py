@@ -25,7 +25,7 @@ from nodemanager.controllers.disruption.holding import DrainRules
 from nodemanager.controllers.node_maintenances.ahead import UPGRADING, HostsAhead, TasksAhead
 from nodemanager.controllers.node_maintenances.group_locks import GroupLocks
 from nodemanager.controllers.node_maintenances.inputs import Problem
-from nodemanager.controllers.node_maintenances.orders import Orders, Work
+from nodemanager.controllers.node_maintenances.orders import Orders, TaskWork
 from nodemanager.controllers.node_maintenances.upgrade_marks import UpgradeMarks
 from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver, Visited
 from nodemanager.fleet.maintenance import claims, reasons, visits
@@ -61,7 +61,7 @@ _UNHEARD: Final = (Reason.HOST_SILENT, Reason.HOST_WITHOUT_AGENT, Reason.CLOCK_D
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class UpgradeInputs:
     """What is known of hosts besides their own objects."""
 
     facts: Callable[[ManagedNode], HostFacts]
@@ -81,7 +81,7 @@ class UpgradeVisits:
     tasks: TasksAhead
     locks: GroupLocks
     marks: UpgradeMarks
-    sight: Sight
+    sight: UpgradeInputs
     events: EventRecorder
     _told: dict[str, tuple[str, Reason]] = field(default_factory=dict)
     """Why hosts were told to wait for which slot, by uid."""
@@ -163,9 +163,9 @@ class UpgradeVisits:
         reboots = upgrade_tasks.reboots_always(host.metadata.annotations)
         steps = tuple(upgrade_tasks.steps(reboots=reboots))
 
-        def work(made: Claim) -> Work:
+        def work(made: Claim) -> TaskWork:
             slot = upgrade_tasks.slot_of_run(made.run)
-            return Work(steps, made.expires, not_after=made.since + TO_BEGIN, not_before=slot)
+            return TaskWork(steps, made.expires, not_after=made.since + TO_BEGIN, not_before=slot)
 
         return Undertaking(host, _rules(host), work, DrainRules(), now, ending=ending)
 
@@ -259,6 +259,6 @@ def _rules(host: ManagedNode) -> VisitRules:
     return VisitRules(cordons=True, drains=True, drain_timeout=timeout, proof_timeout=PROOF)
 
 
-def _nothing(claim: Claim) -> Work:
+def _nothing(claim: Claim) -> TaskWork:
     """Make no task: it is only written down that a host is begun with."""
-    return Work((), claim.expires)
+    return TaskWork((), claim.expires)

@@ -24,7 +24,7 @@ from nodemanager.controllers.disruption.nodes import (
     Node,
 )
 from nodemanager.controllers.node_maintenances import observing
-from nodemanager.controllers.node_maintenances.orders import Orders, Owner, Work, task_of
+from nodemanager.controllers.node_maintenances.orders import Orders, Owner, TaskWork, task_of
 from nodemanager.fleet.maintenance import undoing, visits
 from nodemanager.fleet.maintenance.claims import Claim, State, undo_name
 from nodemanager.fleet.maintenance.facts import HALTED, REFUSED, SUCCEEDED, GateFinding, HostFacts, NodeFacts
@@ -50,7 +50,7 @@ class Undertaking:
 
     owner: Owner
     rules: VisitRules
-    work: Callable[[Claim], Work]
+    work: Callable[[Claim], TaskWork]
     """What the task of a visit is made of."""
     drain: DrainRules
     now: datetime
@@ -183,7 +183,7 @@ class VisitDriver:
             undo = await self._task(about, seen, undo_name(claim.task))
             back = undoing.inverse(task) if task is not None else []
             if undo is None and back:
-                work = Work(tuple(back), claim.since + UNDO_TIME)
+                work = TaskWork(tuple(back), claim.since + UNDO_TIME)
                 undo = await self._created(about, seen, work) or _as_if(task, HALTED)
             elif undo is None and task is not None:  # it changed nothing that could be taken back
                 undo = _as_if(task, SUCCEEDED)
@@ -193,7 +193,7 @@ class VisitDriver:
             task = None
         return task, undo
 
-    async def _created(self, about: Undertaking, seen: Visited, work: Work) -> NodeTask | None:
+    async def _created(self, about: Undertaking, seen: Visited, work: TaskWork) -> NodeTask | None:
         """Create a task. One that the API does not take is as one that the host has refused."""
         try:
             return await self._orders.create_task(

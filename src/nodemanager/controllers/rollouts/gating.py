@@ -25,7 +25,7 @@ from nodemanager.fleet.maintenance import openings
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.questions import MAX_SAID
 from nodemanager.fleet.rollout import approving, judging, stages
-from nodemanager.fleet.rollout.facts import Progress
+from nodemanager.fleet.rollout.facts import RolloutProgress
 from nodemanager.fleet.rollout.gates import ASK_SECONDS, LOOK_SECONDS, Obstacle, RolloutGates, WindowGate
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.fleet.rollout.remembering import Part
@@ -35,7 +35,7 @@ from nodemanager.kube import errors, wording
 from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Cache
 
-UNHEARD: Final = (Progress.ABSENT, Progress.LOST)
+UNHEARD: Final = (RolloutProgress.ABSENT, RolloutProgress.LOST)
 READ_SECONDS: Final = 5.0
 READ_AGAIN_SECONDS: Final = 30.0
 KEPT: Final = timedelta(minutes=1)

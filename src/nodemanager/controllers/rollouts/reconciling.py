@@ -43,7 +43,7 @@ from nodemanager.fleet.rollout import beginning, grouping, judging, telling
 from nodemanager.fleet.rollout.deciding import RolloutDecision
 from nodemanager.fleet.rollout.gates import LOOK_SECONDS
 from nodemanager.fleet.rollout.grouping import GroupDecision
-from nodemanager.fleet.rollout.looking import Look
+from nodemanager.fleet.rollout.looking import RolloutLook
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.fleet.rollout.remembering import HostMemory, Part
 from nodemanager.fleet.rollout.witness import Witness
@@ -175,7 +175,7 @@ class Rollouts:
 
     async def _look(
         self, key: ObjectKey, looked: Sequence[LookedAt], about: Asked, nodes: Sequence[ManagedNode]
-    ) -> Look:
+    ) -> RolloutLook:
         now, monotonic = self.now(), asyncio.get_running_loop().time()
         interrupted = self.nodes.interrupted or self.config_sets.interrupted
         steady = max(self.nodes.steady_since, self.config_sets.steady_since)
@@ -187,7 +187,7 @@ class Rollouts:
             any(one.followed.is_edited for one in looked),
             self.judged.setdefault(key, HostMemory()),
         )
-        return Look(now, watched, edited, known, gates, memory)
+        return RolloutLook(now, watched, edited, known, gates, memory)
 
     def _quiet_for(
         self, key: ObjectKey, looked: Sequence[LookedAt], told: Mapping[str, RolloutStatus]
@@ -221,7 +221,7 @@ def is_only_told(old: RolloutStatus, new: RolloutStatus) -> bool:
     return same and failed[0] == failed[1]
 
 
-def decide_all(looked: Sequence[LookedAt], nodes: Sequence[ManagedNode], look: Look) -> GroupDecision:
+def decide_all(looked: Sequence[LookedAt], nodes: Sequence[ManagedNode], look: RolloutLook) -> GroupDecision:
     """Return what sets are to publish that move together; of one that moves alone, by its name."""
     members = [one.member for one in looked]
     if looked[0].group:
@@ -235,7 +235,7 @@ def decide(
     config_set: ConfigSet,
     current: RevisionRef,
     nodes: Sequence[ManagedNode],
-    look: Look,
+    look: RolloutLook,
     known: Sequence[RevisionRef] = (),
 ) -> RolloutDecision:
     """Return what is to be published of a set; pure. `known` are revisions that were there before."""

@@ -25,7 +25,7 @@ from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
 from nodemanager.api.maintenance.nodetask import ENDED, NODE_TASKS, NodeTaskSpec, NodeTaskStatus
 from nodemanager.api.rights import host_rights
 from nodemanager.fleet.audit import host_aspects, observed
-from nodemanager.fleet.audit.observed import ACCOUNTS, Aspect, Observed, Seen
+from nodemanager.fleet.audit.observed import ACCOUNTS, Aspect, ObservedObject, SeenObject
 from nodemanager.kube import sharing
 from nodemanager.kube.objects import Struct
 
@@ -37,14 +37,14 @@ MAX_VALUE: Final = 90
 Found = Iterator[tuple[str, Aspect]]
 
 
-def look(kind: str, obj: Observed) -> Observed:
+def look(kind: str, obj: ObservedObject) -> ObservedObject:
     """Return an object of which only that is kept which records are made of."""
     if obj.packed:
         return obj
     meta = obj.metadata
     about = observed.object_of(kind, obj)
     if kind == ACCOUNTS.kind and not host_rights.host_of(meta.name):
-        return Observed(metadata=_kept(meta), packed=observed.packed(Seen(object=about)))
+        return ObservedObject(metadata=_kept(meta), packed=observed.packed(SeenObject(object=about)))
     aspects = {SPEC: Aspect(value=f"{about.generation} {about.spec_digest[:16]}")}
     if kind in (CONFIG_SETS.kind, MANAGED_NODES.kind):
         aspects[LABELS] = Aspect(value=records.digest(meta.labels)[:16], verb="relabel")
@@ -61,7 +61,7 @@ def look(kind: str, obj: Observed) -> Observed:
         if kind == MANAGED_NODES.kind:
             told = host_aspects.told(obj)
         aspects.update((name, _short(one)) for name, one in _OF.get(kind, _nothing)(obj))
-    seen = Seen(
+    seen = SeenObject(
         object=about,
         created=meta.creation_timestamp or "",
         actor=actor,
@@ -69,7 +69,7 @@ def look(kind: str, obj: Observed) -> Observed:
         aspects=aspects,
         told=told,
     )
-    return Observed(metadata=_kept(meta), packed=observed.packed(seen))
+    return ObservedObject(metadata=_kept(meta), packed=observed.packed(seen))
 
 
 def _kept(meta: observed.ObservedMeta) -> observed.ObservedMeta:
@@ -88,7 +88,7 @@ def _short(aspect: Aspect) -> Aspect:
     return msgspec.structs.replace(aspect, value=f"{aspect.value[: MAX_VALUE - 17]}~{digest}")
 
 
-def _nothing(_obj: Observed) -> Found:
+def _nothing(_obj: ObservedObject) -> Found:
     yield from ()
 
 
@@ -101,7 +101,7 @@ class _NamesHost(Struct):
 # Maintenances
 
 
-def _of_maintenance(obj: Observed) -> Found:
+def _of_maintenance(obj: ObservedObject) -> Found:
     status = observed.decoded(obj.status, NodeMaintenanceStatus)
     plan = status.plan.hash if status.plan else ""
     gates = [RecordedGate(reason=one.reason, object=one.object, hosts=one.hosts) for one in status.waiting]
@@ -145,7 +145,7 @@ def _of_maintenance(obj: Observed) -> Found:
 _TASK_VERBS: Final = {"Running": "start", "Failed": "fail", "Undone": "undo", "Halted": "halt"}
 
 
-def _of_task(obj: Observed) -> Found:
+def _of_task(obj: ObservedObject) -> Found:
     spec, status = observed.decoded(obj.spec, NodeTaskSpec), observed.decoded(obj.status, NodeTaskStatus)
     plan = spec.reason.plan_hash if spec.reason else ""
     if status.phase:
@@ -193,7 +193,7 @@ class _HasRollout(Struct):
     rollout: RolloutStatus | None = None
 
 
-def _of_config_set(obj: Observed) -> Found:
+def _of_config_set(obj: ObservedObject) -> Found:
     rollout = observed.decoded(obj.status, _HasRollout).rollout
     if rollout is None:
         return
@@ -207,7 +207,7 @@ def _of_config_set(obj: Observed) -> Found:
         yield "refused", Aspect(value=f"revision {rollout.refused.revision}", verb="undo", reason=reason)
 
 
-def _of_approval(obj: Observed) -> Found:
+def _of_approval(obj: ObservedObject) -> Found:
     said = observed.decoded(obj.spec, MaintenanceApprovalSpec)
     yield (
         "approval",
@@ -221,7 +221,7 @@ def _of_approval(obj: Observed) -> Found:
     )
 
 
-_OF: Final[dict[str, Callable[[Observed], Found]]] = {
+_OF: Final[dict[str, Callable[[ObservedObject], Found]]] = {
     NODE_MAINTENANCES.kind: _of_maintenance,
     NODE_TASKS.kind: _of_task,
     MANAGED_NODES.kind: host_aspects.of_host,

@@ -21,7 +21,7 @@ from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.fleet.audit import host_chains, told_lines
 from nodemanager.fleet.audit.changes import ObjectId
 from nodemanager.fleet.audit.host_chains import Judgement, Known, Verdict
-from nodemanager.fleet.audit.observed import HostTold, Seen
+from nodemanager.fleet.audit.observed import HostTold, SeenObject
 from nodemanager.kube import times
 
 CHAIN: Final = "chain"
@@ -153,7 +153,7 @@ class ChainMemory:
 
     # What is seen
 
-    def take(self, which: ObjectId, seen: Seen | None, now: datetime) -> list[Record]:
+    def take(self, which: ObjectId, seen: SeenObject | None, now: datetime) -> list[Record]:
         """Return the records that follow from what a host tells now, and take note of it."""
         if seen is None:
             self._forget(which)
@@ -196,7 +196,7 @@ def _entry(end: AuditChain | None) -> ChainEntry:
     return ChainEntry(end.size - 1, end.head, end.id, end.first_kept)
 
 
-def _accepted(state: Followed, seen: Seen) -> Iterator[Record]:
+def _accepted(state: Followed, seen: SeenObject) -> Iterator[Record]:
     alarm = state.alarm
     if alarm is None or seen.told is None or seen.told.accepted != alarm.token:
         return

@@ -14,7 +14,7 @@ from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.states import VisitRules
-from nodemanager.fleet.maintenance.steps import PROOF_TIMEOUT, Work
+from nodemanager.fleet.maintenance.steps import PROOF_TIMEOUT, RunWork
 from nodemanager.kube.go import durations
 
 
@@ -28,7 +28,7 @@ class Owner:
     run: str
 
 
-def rules_of(spec: NodeMaintenanceSpec, window: WindowSpec, work: Work) -> VisitRules:
+def rules_of(spec: NodeMaintenanceSpec, window: WindowSpec, work: RunWork) -> VisitRules:
     """Return what holds for all visits of a maintenance."""
     disruption = spec.disruption or Disruption()
     drain = disruption.drain

@@ -18,7 +18,7 @@ from nodemanager.fleet.maintenance import budget, facts, progress
 from nodemanager.fleet.maintenance.budget import Room
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts
-from nodemanager.fleet.maintenance.progress import Progress, Stage
+from nodemanager.fleet.maintenance.progress import HostStage, RunProgress
 from nodemanager.fleet.maintenance.reasons import OWN_FAULT, Reason
 from nodemanager.fleet.maintenance.states import STATES
 from nodemanager.fleet.series import CANARIES
@@ -80,11 +80,11 @@ class MaintenanceDecision:
     stops: tuple[Stop, ...] = ()
     outcome: str = ""
     """How the run has ended; empty = it has not."""
-    progress: Mapping[str, Progress] = field(default_factory=dict)
+    progress: Mapping[str, RunProgress] = field(default_factory=dict)
     lonely: bool = False
     """Whether only hosts are left that cannot be begun with, for reasons of their own."""
 
-    def counts(self) -> Counter[Stage]:
+    def counts(self) -> Counter[HostStage]:
         """Return how many hosts are how far."""
         return Counter(one.stage for one in self.progress.values())
 
@@ -106,15 +106,15 @@ def decide(known: MaintenanceFacts) -> MaintenanceDecision:
     outcome = "" if starts else _outcome(known, found, lonely=lonely, stuck=stuck, stopped=bool(stops))
     if outcome:
         for wait in waits:
-            if found[wait.host].stage is Stage.WAITING:
-                found[wait.host] = Progress(Stage.SKIPPED, reason=Reason.WAITED_TOO_LONG)
+            if found[wait.host].stage is HostStage.WAITING:
+                found[wait.host] = RunProgress(HostStage.SKIPPED, reason=Reason.WAITED_TOO_LONG)
         waits = []
     return MaintenanceDecision(tuple(starts), tuple(waits), stops, outcome, found, lonely)
 
 
-def _progress(known: MaintenanceFacts) -> dict[str, Progress]:
+def _progress(known: MaintenanceFacts) -> dict[str, RunProgress]:
     """Return how far the hosts of the run are: all that were there when it began, and have not left since."""
-    found: dict[str, Progress] = {}
+    found: dict[str, RunProgress] = {}
     in_series = {host for group in known.groups for host in group.hosts}
     touched = set(known.tasks) | {host.name for host in known.hosts.values() if known.is_ours(host)}
     for name in (*(host for group in known.groups for host in group.hosts), *sorted(touched - in_series)):
@@ -126,23 +126,23 @@ def _progress(known: MaintenanceFacts) -> dict[str, Progress]:
         run, tasks = known.run, known.tasks.get(name, ())
         one = progress.of_host(host, run.id, tasks, known.spec.backoff_limit, run.retried_at)
         if host is None and not one.is_end:
-            one = Progress(Stage.SKIPPED, one.attempt, Reason.HOST_GONE)
-        elif name not in in_series and one.stage is Stage.WAITING:
-            one = Progress(Stage.SKIPPED, one.attempt, Reason.HOST_LEFT_SERIES)
+            one = RunProgress(HostStage.SKIPPED, one.attempt, Reason.HOST_GONE)
+        elif name not in in_series and one.stage is HostStage.WAITING:
+            one = RunProgress(HostStage.SKIPPED, one.attempt, Reason.HOST_LEFT_SERIES)
         found[name] = one
     return found
 
 
-def _stops(known: MaintenanceFacts, found: Mapping[str, Progress]) -> tuple[Stop, ...]:
+def _stops(known: MaintenanceFacts, found: Mapping[str, RunProgress]) -> tuple[Stop, ...]:
     """Return why the run is stopped. This is asked anew at every look, however far the run is."""
-    failed = tuple(name for name, one in found.items() if one.stage is Stage.FAILED)
+    failed = tuple(name for name, one in found.items() if one.stage is HostStage.FAILED)
     most = known.spec.stop_after or DEFAULT_STOP_AFTER
     canaries = [
         name for group in known.groups if group.name == CANARIES for name in group.hosts if name in found
     ]
     # Canaries that nobody learned anything from, as they are gone: somebody has to say that it goes on.
     lost = bool(canaries) and known.run.retried_at is None and all(found[name].is_end for name in canaries)
-    lost = lost and not any(found[name].stage is Stage.SUCCEEDED for name in canaries)
+    lost = lost and not any(found[name].stage is HostStage.SUCCEEDED for name in canaries)
     if (
         known.run.stopped
         or len(failed) >= most
@@ -154,12 +154,12 @@ def _stops(known: MaintenanceFacts, found: Mapping[str, Progress]) -> tuple[Stop
 
 
 def _begin(
-    known: MaintenanceFacts, found: Mapping[str, Progress], stops: Sequence[Stop]
+    known: MaintenanceFacts, found: Mapping[str, RunProgress], stops: Sequence[Stop]
 ) -> Iterator[Start | Wait]:
     """Yield a start or a wait for every host that has not ended."""
     general = _general(known, stops)
     room = budget.room(known)
-    working = sum(one.stage is Stage.RUNNING for one in found.values())
+    working = sum(one.stage is HostStage.RUNNING for one in found.values())
     before: Reason | None = None
     for group in known.groups:
         pending = False
@@ -168,7 +168,7 @@ def _begin(
             if one is None or one.is_end:
                 continue
             host = known.hosts[name]
-            if one.stage is Stage.RUNNING:
+            if one.stage is HostStage.RUNNING:
                 pending = True
                 yield _in_work(host)
                 continue
@@ -186,7 +186,7 @@ def _begin(
         if pending and before is None:
             before = Reason.CANARIES_FIRST if group.name == CANARIES else Reason.EARLIER_GROUP
     for name, one in found.items():
-        if one.stage is Stage.RUNNING and name not in room.places:
+        if one.stage is HostStage.RUNNING and name not in room.places:
             yield _in_work(known.hosts[name])
 
 
@@ -213,7 +213,7 @@ def _general(known: MaintenanceFacts, stops: Sequence[Stop]) -> _Why | None:
     return None
 
 
-def _own(known: MaintenanceFacts, host: HostFacts, one: Progress) -> _Why | None:
+def _own(known: MaintenanceFacts, host: HostFacts, one: RunProgress) -> _Why | None:
     """Return why this host may not be begun with, whatever the others do."""
     unfit = facts.unfit(host)
     if unfit is not None:
@@ -253,24 +253,24 @@ def _in_work(host: HostFacts) -> Wait:
 
 
 def _outcome(
-    known: MaintenanceFacts, found: Mapping[str, Progress], *, lonely: bool, stuck: bool, stopped: bool
+    known: MaintenanceFacts, found: Mapping[str, RunProgress], *, lonely: bool, stuck: bool, stopped: bool
 ) -> str:
     """Return how the run has ended; empty = it has not.
 
     One that is stopped waits for somebody, and so does one of which nobody can tell the hosts.
     """
     stages = {one.stage for one in found.values()}
-    if Stage.RUNNING in stages:
+    if HostStage.RUNNING in stages:
         return ""
     if known.run.ending is not None:
         return "Replaced" if known.run.ending is Reason.REPLACED else "Aborted"
     if stopped or not known.series_known:
         return ""
-    if Stage.WAITING in stages:
+    if HostStage.WAITING in stages:
         ended = [one.ended for one in found.values() if one.ended is not None]
         last = max([known.run.started_at, *ended])
         never = not known.window.open and known.window.opens_at is None and known.problem is None
         patient = known.now - last < PATIENCE
         if not ((lonely and known.run.superseded) or ((stuck or never) and not patient)):
             return ""
-    return "Failed" if Stage.FAILED in stages else "Succeeded"
+    return "Failed" if HostStage.FAILED in stages else "Succeeded"

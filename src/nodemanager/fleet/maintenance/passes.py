@@ -16,7 +16,7 @@ from nodemanager.fleet.maintenance.decide import MaintenanceDecision, decide
 from nodemanager.fleet.maintenance.facts import MaintenanceFacts, Run
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.reasons import Reason
-from nodemanager.fleet.maintenance.runs import Judgement, Memory, Moment
+from nodemanager.fleet.maintenance.runs import Judgement, Moment, OperationMemory
 from nodemanager.fleet.windows.calendar import Calendar
 
 
@@ -25,7 +25,7 @@ class Upkeep:
     """What a maintenance remembers, and when it is looked at."""
 
     operations: tuple[Operation, ...]
-    memories: Mapping[str, Memory]
+    memories: Mapping[str, OperationMemory]
     created: datetime
     calendar: Calendar
     view: WindowView | None = None
@@ -35,7 +35,7 @@ class Upkeep:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class MaintenanceLook:
     """What one look at a maintenance found."""
 
     window: WindowView
@@ -48,7 +48,7 @@ class Look:
     """Why no run begins, if there is none."""
 
 
-def look(upkeep: Upkeep, known: MaintenanceFacts | None, uid: str, now: datetime) -> Look:
+def look(upkeep: Upkeep, known: MaintenanceFacts | None, uid: str, now: datetime) -> MaintenanceLook:
     """Return what happens now. `known` is about the run under way; its window is filled in here."""
     view = upkeep.view or openings.view(upkeep.calendar, now)
     moment = Moment(now, uid, upkeep.created, upkeep.calendar, upkeep.running)
@@ -56,7 +56,7 @@ def look(upkeep: Upkeep, known: MaintenanceFacts | None, uid: str, now: datetime
         judgements = tuple(
             runs.judge(upkeep.operations, upkeep.memories, replace(moment, running=frozenset()))
         )
-        return Look(view, judgements, runs.together(judgements), reason=_waits_for(judgements))
+        return MaintenanceLook(view, judgements, runs.together(judgements), reason=_waits_for(judgements))
     known = replace(known, window=view)
     decision = decide(known)
     free = decision.lonely or bool(decision.outcome)
@@ -70,7 +70,7 @@ def look(upkeep: Upkeep, known: MaintenanceFacts | None, uid: str, now: datetime
         decision = decide(replace(known, run=replace(known.run, superseded=True)))
     elif known.run.ending is None and any(one.replaces for one in judgements):
         decision = decide(replace(known, run=_replaced(known.run)))
-    return Look(view, judgements, decision=decision)
+    return MaintenanceLook(view, judgements, decision=decision)
 
 
 def _replaced(run: Run) -> Run:

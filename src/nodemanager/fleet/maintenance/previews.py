@@ -14,7 +14,7 @@ from nodemanager.api.maintenance.task_steps import PreviewAction, TaskStep
 from nodemanager.fleet.maintenance.claims import Unreadable
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.reasons import Reason
-from nodemanager.fleet.maintenance.steps import Work
+from nodemanager.fleet.maintenance.steps import RunWork
 from nodemanager.fleet.series import HostGroup
 
 MAX_HOSTS: Final = 100
@@ -56,7 +56,7 @@ def request_of(text: str) -> Request | None:
     return None if found is None else Request(found[1], found[2])
 
 
-def steps(work: Work) -> tuple[TaskStep, ...]:
+def steps(work: RunWork) -> tuple[TaskStep, ...]:
     """Return what a host is asked about a run; empty = nothing of it can be told beforehand."""
     wanted = {step.packages.upgrade for step in work.steps if step.packages is not None} - {""}
     if not wanted:

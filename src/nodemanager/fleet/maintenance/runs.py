@@ -32,7 +32,7 @@ _SECOND: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class OperationMemory:
     """What the status remembers of an operation."""
 
     last_slot: datetime | None = None
@@ -80,11 +80,13 @@ class Moment:
         return self.calendar.spec
 
 
-def judge(operations: Iterable[Operation], memories: Mapping[str, Memory], moment: Moment) -> list[Judgement]:
+def judge(
+    operations: Iterable[Operation], memories: Mapping[str, OperationMemory], moment: Moment
+) -> list[Judgement]:
     """Return what is due now, in the order of the operations; raise ValueError for what cannot be read."""
     found = []
     for operation in operations:
-        memory = memories.get(operation.name, Memory())
+        memory = memories.get(operation.name, OperationMemory())
         if operation.type == CRON:
             found.append(_cron(operation, memory, moment))
         elif operation.type == ONE_SHOT:
@@ -117,7 +119,7 @@ def has_ended(uid: str, operation: Operation, done: str) -> bool:
     return done == one_shot_id(uid, operation)
 
 
-def _one_shot(operation: Operation, memory: Memory, moment: Moment) -> Judgement:
+def _one_shot(operation: Operation, memory: OperationMemory, moment: Moment) -> Judgement:
     identity = one_shot_id(moment.uid, operation)
     if memory.done == identity or operation.name in moment.running:
         return Judgement(operation.name)
@@ -132,7 +134,7 @@ def _one_shot(operation: Operation, memory: Memory, moment: Moment) -> Judgement
     return Judgement(operation.name, due=identity, next_run=since)
 
 
-def _cron(operation: Operation, memory: Memory, moment: Moment) -> Judgement:
+def _cron(operation: Operation, memory: OperationMemory, moment: Moment) -> Judgement:
     schedule, zone = _parsed(operation.schedule), zone_of(operation, moment.window)
     since = max(memory.last_slot or moment.created, moment.created)
     next_run = _next(schedule, zone, moment)

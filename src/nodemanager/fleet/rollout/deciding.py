@@ -38,7 +38,7 @@ from nodemanager.fleet.rollout import gates, looking, stages, widening
 from nodemanager.fleet.rollout.beginning import called, is_stopped, stable
 from nodemanager.fleet.rollout.facts import RolloutHost
 from nodemanager.fleet.rollout.gates import Obstacle
-from nodemanager.fleet.rollout.looking import Look, Seen, elapsed, seconds
+from nodemanager.fleet.rollout.looking import RolloutHosts, RolloutLook, elapsed, seconds
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.fleet.rollout.telling import besides, in_phase, left_behind, named, not_returned, worked_on
 from nodemanager.fleet.rollout.witness import Witness
@@ -60,7 +60,7 @@ class RolloutDecision(NamedTuple):
 
 
 def decide(
-    rollout: Rollout, status: RolloutStatus, hosts: Sequence[RolloutHost], look: Look
+    rollout: Rollout, status: RolloutStatus, hosts: Sequence[RolloutHost], look: RolloutLook
 ) -> RolloutDecision:
     """Return the next status; one step per look."""
     if status.next is None:
@@ -78,7 +78,9 @@ def decide(
     return _advance(rollout, counted, seen, look)
 
 
-def _advance(rollout: Rollout, status: RolloutStatus, seen: Seen, look: Look) -> RolloutDecision:
+def _advance(
+    rollout: Rollout, status: RolloutStatus, seen: RolloutHosts, look: RolloutLook
+) -> RolloutDecision:
     now, no_canary = look.now, not any(one.canary for one in seen.hosts)
     if status.stage == 1 and status.canary is not None and rollout.canary is None and no_canary:
         status = msgspec.structs.replace(status, stage=0, canary=None, turns=[])  # nobody has begun it
@@ -106,7 +108,7 @@ def _advance(rollout: Rollout, status: RolloutStatus, seen: Seen, look: Look) ->
     return _proven(rollout, status, seen, sizes, look)
 
 
-def _obstacle(seen: Seen, look: Look, *, spent: bool) -> Obstacle | None:
+def _obstacle(seen: RolloutHosts, look: RolloutLook, *, spent: bool) -> Obstacle | None:
     """Return the first thing that keeps further hosts of a stage from the change.
 
     Gates of health come last: while something else is waited for, nobody has to know what they say.
@@ -116,7 +118,7 @@ def _obstacle(seen: Seen, look: Look, *, spent: bool) -> Obstacle | None:
 
 
 def _first_stage(
-    rollout: Rollout, status: RolloutStatus, seen: Seen, sizes: Sequence[int], look: Look
+    rollout: Rollout, status: RolloutStatus, seen: RolloutHosts, sizes: Sequence[int], look: RolloutLook
 ) -> RolloutDecision:
     """Return what becomes of a rollout that nobody has who could prove it."""
     obstacle = gates.obstacle(look.gates, look.now)
@@ -127,7 +129,9 @@ def _first_stage(
     return RolloutDecision(widening.next_stage(rollout, status, seen, sizes, look.now))
 
 
-def _without_canary(rollout: Rollout, status: RolloutStatus, words: str, look: Look) -> RolloutDecision:
+def _without_canary(
+    rollout: Rollout, status: RolloutStatus, words: str, look: RolloutLook
+) -> RolloutDecision:
     now, obstacle = look.now, gates.obstacle(look.gates, look.now)
     told = in_phase(status, WAITING, RolloutReason.NO_CANARY, f"{words}: there is no canary", now)
     if obstacle is not None:
@@ -138,7 +142,7 @@ def _without_canary(rollout: Rollout, status: RolloutStatus, words: str, look: L
 
 
 def _proven(
-    rollout: Rollout, status: RolloutStatus, seen: Seen, sizes: Sequence[int], look: Look
+    rollout: Rollout, status: RolloutStatus, seen: RolloutHosts, sizes: Sequence[int], look: RolloutLook
 ) -> RolloutDecision:
     """Return what becomes of a stage whose hosts are all healthy: its soak, the next one, or the end."""
     now, soak, failed = look.now, seconds(rollout.soak), left_behind(seen)
@@ -161,7 +165,7 @@ def _proven(
 
 
 def _unwell(
-    rollout: Rollout, status: RolloutStatus, seen: Seen, words: str, look: Look
+    rollout: Rollout, status: RolloutStatus, seen: RolloutHosts, words: str, look: RolloutLook
 ) -> RolloutDecision | None:
     """Return what gates of health do to a stage whose hosts are healthy; None = nothing, or not now.
 
@@ -192,7 +196,7 @@ def _sooner(wait: RolloutDecision, obstacle: Obstacle) -> float | None:
 
 
 def _waits(
-    rollout: Rollout, status: RolloutStatus, seen: Seen, words: str, look: Look
+    rollout: Rollout, status: RolloutStatus, seen: RolloutHosts, words: str, look: RolloutLook
 ) -> RolloutDecision | None:
     """Return what a stage waits for that has all its hosts; None = they are healthy."""
     if seen.holding or (seen.awake and not seen.healthy):
@@ -211,7 +215,9 @@ def _waits(
     return None
 
 
-def _stopped(rollout: Rollout, status: RolloutStatus, seen: Seen, where: str, now: datetime) -> RolloutStatus:
+def _stopped(
+    rollout: Rollout, status: RolloutStatus, seen: RolloutHosts, where: str, now: datetime
+) -> RolloutStatus:
     said = f"{called(status.next or RevisionRef())} failed {where}"
     if rollout.on_failure == PAUSE:
         return in_phase(status, PAUSED, RolloutReason.STOPPED, said, now)

@@ -29,7 +29,7 @@ from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.common.rollout import STABLE, RevisionRef, Rollout, RolloutApproval, RolloutStatus
 from nodemanager.api.common.rollout_groups import GroupMember, GroupRef
 from nodemanager.fleet.rollout import beginning, judging, widening
-from nodemanager.fleet.rollout.looking import Look, elapsed
+from nodemanager.fleet.rollout.looking import RolloutLook, elapsed
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.fleet.rollout.remembering import Part
 from nodemanager.fleet.rollout.witness import Witness
@@ -82,7 +82,9 @@ class Joint(NamedTuple):
     """It is stable in some sets, and not yet in others."""
 
 
-def decide(name: str, members: Sequence[Member], nodes: Sequence[ManagedNode], look: Look) -> GroupDecision:
+def decide(
+    name: str, members: Sequence[Member], nodes: Sequence[ManagedNode], look: RolloutLook
+) -> GroupDecision:
     """Return what the sets of a group are to publish; one step per look."""
     olds = {one.name: _old(name, one, nodes, look.now) for one in members}
     joint = joined(name, olds)

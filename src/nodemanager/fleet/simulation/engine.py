@@ -14,11 +14,11 @@ from nodemanager.fleet.maintenance.beginning import Owner
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.decide import MaintenanceDecision
 from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts, Run, TaskFacts
-from nodemanager.fleet.maintenance.passes import Look, Upkeep
-from nodemanager.fleet.maintenance.runs import Memory, run_id
+from nodemanager.fleet.maintenance.passes import MaintenanceLook, Upkeep
+from nodemanager.fleet.maintenance.runs import OperationMemory, run_id
 from nodemanager.fleet.maintenance.states import Hold, Visit
 from nodemanager.fleet.series import HostGroup
-from nodemanager.fleet.simulation.record import EndedRun, Record, Span
+from nodemanager.fleet.simulation.record import SimRecord, SimRun, SimVisit
 from nodemanager.fleet.simulation.world import Dice, SimHost, SimMaintenance
 from nodemanager.kube.objects import ObjectMeta
 
@@ -27,7 +27,7 @@ SLOWEST: Final = timedelta(hours=6)
 UNDO_TAKES: Final = timedelta(minutes=5)
 
 
-def _nobody(_maintenance: SimMaintenance, _look: Look) -> None:
+def _nobody(_maintenance: SimMaintenance, _look: MaintenanceLook) -> None:
     """Watch nothing."""
 
 
@@ -41,9 +41,9 @@ class Engine:
     dice: Dice
     tick: timedelta = timedelta(seconds=1)
     """Things that happen within one are looked at together."""
-    watch: Callable[[SimMaintenance, Look], None] = _nobody
+    watch: Callable[[SimMaintenance, MaintenanceLook], None] = _nobody
     """Told of every look, before it is acted on."""
-    record: Record = field(default_factory=Record)
+    record: SimRecord = field(default_factory=SimRecord)
     _facts: dict[str, HostFacts] = field(default_factory=dict)
     _groups: dict[str, tuple[HostGroup, ...]] = field(default_factory=dict)
     _wakes: set[datetime] = field(default_factory=set)
@@ -152,7 +152,7 @@ class Engine:
         for judged in found.judgements:
             self._wake(judged.next_run)
             self.record.skipped.update(skipped.reason for skipped in judged.skipped)
-            memory = one.memories.get(judged.operation, Memory())
+            memory = one.memories.get(judged.operation, OperationMemory())
             one.memories[judged.operation] = replace(memory, last_slot=judged.last_slot or memory.last_slot)
         if found.decision is not None:
             self._act(one, found.decision)
@@ -181,7 +181,7 @@ class Engine:
         if decision.outcome and one.run is not None:
             run = one.run
             self.record.runs.append(
-                EndedRun(one.name, run.id, decision.outcome, run.started_at, self.now, decision.counts())
+                SimRun(one.name, run.id, decision.outcome, run.started_at, self.now, decision.counts())
             )
             one.end()
             self._wakes.add(self.now + self.tick)
@@ -244,5 +244,7 @@ class Engine:
             one.taken.append((host.name, self.now - claim.begun))
         host.drained_at = host.task = None
         self._facts.pop(host.name, None)
-        self.record.spans.append(Span(host.name, one.name, claim.begun, self.now, claim.state, claim.reason))
+        self.record.spans.append(
+            SimVisit(host.name, one.name, claim.begun, self.now, claim.state, claim.reason)
+        )
         self._due = self.now

@@ -135,7 +135,7 @@ class Shown(NamedTuple):
 async def read(client: Client, namespace: str, name: str, doing: str) -> Shown:
     """Return what is decided about a maintenance, and what its drains would meet."""
     found = await objects.get(client, name, namespace, doing)
-    around = await reading.surroundings(client, namespace, [found])
+    around = await reading.read_maintenances(client, namespace, [found])
     judged = judging.judge(found, around)
     leaving, unread = await draining.leaving(client, judged, around)
     facts = judging.hosts(around.found)
