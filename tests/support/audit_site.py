@@ -21,7 +21,7 @@ from nodemanager.controllers.registration import THE_ONE
 from nodemanager.fleet.audit import aspects, evidence, observed, segments
 from nodemanager.fleet.audit.observed import ObservedObject
 from nodemanager.fleet.audit.settings import AuditSettings
-from nodemanager.fleet.audit.verifying import Report, Verifier
+from nodemanager.fleet.audit.verifying import VerificationReport, Verifier
 from nodemanager.kube.objects import Resource
 from nodemanager.runtime import tasks
 from nodemanager.runtime.cache import Cache
@@ -81,7 +81,7 @@ class Site:
         """Return what is published."""
         return await self.client.get(AUDIT_CHECKPOINTS, NAME, self.namespace)
 
-    async def verified(self) -> Report:
+    async def verified(self) -> VerificationReport:
         """Check what is stored as somebody from outside does."""
         published = (await self.checkpoint()).spec
         verifier = Verifier()

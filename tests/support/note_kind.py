@@ -17,7 +17,7 @@ from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
 from nodemanager.cli.views.describe_configset import COLUMNS, Columns
 from nodemanager.host.apply import idle
 from nodemanager.host.kind_parts import HostPart, HostParts, StageWork
-from nodemanager.host.results import Outcome, Result, result
+from nodemanager.host.results import ResourceOutcome, Result, result
 from nodemanager.host.stages import PARTS
 from nodemanager.host.watches.by_kind import WATCHES
 from nodemanager.host.watches.inbox import Concern
@@ -126,8 +126,8 @@ class NoteTable:
         try:
             (self._folder / step.id.name).write_text(step.text)
         except OSError as error:
-            return result(step, Outcome.FAILED, f"cannot write the note: {error.strerror}")
-        return result(step, Outcome.CHANGED)
+            return result(step, ResourceOutcome.FAILED, f"cannot write the note: {error.strerror}")
+        return result(step, ResourceOutcome.CHANGED)
 
     def _watch(self, _hearing: Hearing) -> KindWatch:
         return NoteWatch(self._folder)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from nodemanager.agent.declared.memory import InputsMemory
-from nodemanager.agent.drift.delivery import Delivery
+from nodemanager.agent.drift.delivery import DriftDelivery
 from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.agent.drift.drift_log import DriftLog
 from nodemanager.agent.link.api_reachability import ApiReachability, SecretLimits, UnixClocks
@@ -75,7 +75,9 @@ class ReportingHost:
         self.writer = StatusWriter(
             self.node, self.reachability, self.requests, self.report, self.inspector, others, self._now
         )
-        self.delivery = Delivery(self.client, self.log, self.node, self.reachability, self.writer.request)
+        self.delivery = DriftDelivery(
+            self.client, self.log, self.node, self.reachability, self.writer.request
+        )
         self.reachability.subscribe(self.requests.pass_soon)
 
     @staticmethod

@@ -16,7 +16,7 @@ import pytest
 
 from nodemanager.agent.declared import memory
 from nodemanager.agent.link import api_reachability
-from nodemanager.agent.passes.notifies import Notifier
+from nodemanager.agent.passes.notifies import NotifiesAnnotator
 from nodemanager.agent.tasks.ledger import LedgerFolder
 from nodemanager.agent.upgrades import own_task, upgrading
 from nodemanager.agent.upgrades.own_task import UpgradeEntry, UpgradeResult
@@ -131,7 +131,7 @@ async def test_answers_of_the_api(text: str) -> None:
         lambda: client.get(CONFIG_SETS, "a", "ns"),
         lambda: tables.fetch(client, tables.resource_of(CONFIG_SETS), Selection("ns")),
         lambda: crd_changes.count_objects(client),
-        lambda: Notifier(client)._resource("v1", "Pod"),
+        lambda: NotifiesAnnotator(client)._resource("v1", "Pod"),
     ):
         with pytest.raises(errors.ProtocolError):
             await asking()

@@ -20,7 +20,7 @@ from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.cli.views import describe_configset, output, plan_view, status_view
 from nodemanager.host.process.threads import in_thread
-from nodemanager.host.results import Outcome
+from nodemanager.host.results import ResourceOutcome
 from nodemanager.kube import conditions
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.plan import merge
@@ -72,7 +72,7 @@ async def test_it_converges_in_its_place_among_the_others(kept: Kept, folder: Pa
         steps = await kept.host.converger.preview(desired, kept.desired_state(all_kinds).contents)
         assert [one.id.kind for one in steps] == [PACKAGE, FILE, NOTE, SERVICE, EXEC]
         results = {one.id: one for one in await kept.converge(all_kinds)}
-        assert results[GREETING].outcome is Outcome.CHANGED
+        assert results[GREETING].outcome is ResourceOutcome.CHANGED
         assert (folder / "greeting").read_text() == "hello"
         again = await kept.converge(all_kinds)
         assert GREETING not in {one.id for one in again}  # it needed nothing
@@ -129,7 +129,7 @@ async def test_it_waits_when_the_validation_of_a_file_aborts_its_set(kept: Kept,
     )  # fmt: skip
     async with kept:
         results = {one.id: one for one in await kept.converge(aborted)}
-        assert results[GREETING].outcome is Outcome.BLOCKED
+        assert results[GREETING].outcome is ResourceOutcome.BLOCKED
         assert "was aborted by a validation" in results[GREETING].message
         assert not (folder / "greeting").exists()
 

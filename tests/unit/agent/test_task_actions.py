@@ -37,7 +37,7 @@ from nodemanager.api.maintenance.task_steps import (
     TaskPackage,
     TaskStep,
 )
-from nodemanager.host.base import HostError, Wanted
+from nodemanager.host.base import HostError, WantedPackage
 from nodemanager.host.packages.apt import parse_upgrades
 from nodemanager.host.process import environment
 from nodemanager.plan.facts import ServiceFact
@@ -131,7 +131,7 @@ async def test_an_upgrade_that_nobody_saw_the_end_of_is_taken_back_from_what_was
 
 
 async def test_what_a_configset_pins_stays(host: TaskHost) -> None:
-    steps = Packages(FilePackages(host), lambda: [Wanted("app", "1")], alone, forgotten)
+    steps = Packages(FilePackages(host), lambda: [WantedPackage("app", "1")], alone, forgotten)
     steps = dataclasses.replace(
         steps, earlier=lambda _wanted: msgspec.json.encode(VersionsBefore({"app": "0"}, []))
     )

@@ -13,7 +13,7 @@ from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.controllers.node_maintenances import recording
 from nodemanager.controllers.node_maintenances.inputs import Problem
 from nodemanager.controllers.node_maintenances.recording import StatusInputs
-from nodemanager.fleet.maintenance.decide import MaintenanceDecision, Wait
+from nodemanager.fleet.maintenance.decide import HostWait, MaintenanceDecision
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.passes import MaintenanceLook
 from nodemanager.fleet.maintenance.reasons import Reason
@@ -30,8 +30,8 @@ def test_whatever_objects_say_the_status_can_be_written(said: str) -> None:
     run = RunState(id="r1")
     maintenance = msgspec.structs.replace(maintenance, status=NodeMaintenanceStatus(run=run))
     waits = (
-        Wait("a", Reason.GATE_BEFORE, f"managednode/a: {said}"),
-        Wait("b", Reason.WORKING, f"nodetask/{said.replace(' ', '-')}"),
+        HostWait("a", Reason.GATE_BEFORE, f"managednode/a: {said}"),
+        HostWait("b", Reason.WORKING, f"nodetask/{said.replace(' ', '-')}"),
     )
     look = MaintenanceLook(WindowView(open=True), (), decision=MaintenanceDecision(waits=waits))
     problem = Problem(Reason.STEPS_INVALID, "operation x", said)

@@ -25,7 +25,7 @@ from nodemanager.fleet.maintenance import runs
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.passes import MaintenanceLook
 from nodemanager.fleet.maintenance.reasons import Reason
-from nodemanager.fleet.maintenance.runs import Judgement
+from nodemanager.fleet.maintenance.runs import OperationJudgement
 from nodemanager.kube import conditions
 from nodemanager.kube.objects import ObjectMeta
 
@@ -75,7 +75,9 @@ def test_new_work_stays_also_if_nobody_knows_when_it_is_due(change: dict[str, An
     """It does not count as done that another runID has ended."""
     again = msgspec.structs.replace(ONE, run_id="2", **change)
     assert not is_over(3600, 60, again)
-    look = MaintenanceLook(WindowView(), (Judgement("a", reason=Reason.SUSPENDED),), reason=Reason.SUSPENDED)
+    look = MaintenanceLook(
+        WindowView(), (OperationJudgement("a", reason=Reason.SUSPENDED),), reason=Reason.SUSPENDED
+    )
 
     def told(operation: Operation) -> tuple[str, str]:
         maintenance = NodeMaintenance(

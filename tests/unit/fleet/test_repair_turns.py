@@ -22,7 +22,7 @@ from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.facts import HostFacts, HostHealth, NodeFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.repairs import deciding, looking, turns
-from nodemanager.fleet.repairs.deciding import AskingHost, Budgets, RepairedSet
+from nodemanager.fleet.repairs.deciding import Budgets, DriftedHost, RepairedSet
 from nodemanager.fleet.repairs.looking import Around, MaintenanceBudget
 from nodemanager.kube import times
 from nodemanager.kube.conditions import Condition
@@ -51,8 +51,8 @@ def claim(maintenance: str = "configset/motd", state: State = State.WORKING, **f
     return msgspec.structs.replace(found, **fields)
 
 
-def asking(name: str = "a", *, since: datetime = NOW, wanted: str = "motd", **facts: Any) -> AskingHost:
-    return AskingHost(HostFacts(name, f"uid-{name}", NOW, **facts), wanted, since)
+def asking(name: str = "a", *, since: datetime = NOW, wanted: str = "motd", **facts: Any) -> DriftedHost:
+    return DriftedHost(HostFacts(name, f"uid-{name}", NOW, **facts), wanted, since)
 
 
 def room(most: int, *hosts: str) -> Room:
@@ -60,7 +60,7 @@ def room(most: int, *hosts: str) -> Room:
 
 
 def turns_of(
-    *hosts: AskingHost, rooms: dict[str, Room] | None = None, window: Enforcement | None = None, **more: Any
+    *hosts: DriftedHost, rooms: dict[str, Room] | None = None, window: Enforcement | None = None, **more: Any
 ) -> tuple[list[str], dict[str, Reason]]:
     rooms = rooms if rooms is not None else {ROOM: room(1, *(one.facts.name for one in hosts))}
     sets = {"motd": RepairedSet.at(ROOM, window, NOW)}
@@ -104,7 +104,7 @@ HALTED = claim(state=State.HALTED, reason=Reason.NOT_REPAIRED)
         ),
     ],
 )  # fmt: skip
-def test_why_a_host_waits(host: AskingHost, window: Enforcement | None, reason: Reason | None) -> None:
+def test_why_a_host_waits(host: DriftedHost, window: Enforcement | None, reason: Reason | None) -> None:
     assert turns_of(host, window=window) == ((["a"], {}) if reason is None else ([], {"a": reason}))
 
 

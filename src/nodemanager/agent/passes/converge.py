@@ -32,7 +32,7 @@ from nodemanager.host.files import staging
 from nodemanager.host.files.bucket import Bucket
 from nodemanager.host.kind_parts import HostParts, StageWork
 from nodemanager.host.observe import Observer
-from nodemanager.host.results import Outcome, Result, result
+from nodemanager.host.results import ResourceOutcome, Result, result
 from nodemanager.host.stages import PARTS
 from nodemanager.host.state.ownership_ledger import OwnershipLedger
 from nodemanager.host.state.state_lock import StateLock
@@ -301,7 +301,7 @@ class Converger:
         self, stage: PassStage, desired: Desired, contents: Contents, no_wait: Tools, results: list[Result]
     ) -> list[Result]:
         """Do what waits for a lock of another host; nobody on this one has to wait with it meanwhile."""
-        late = {one.id: one for one in results if one.outcome is Outcome.BLOCKED and one.lock}
+        late = {one.id: one for one in results if one.outcome is ResourceOutcome.BLOCKED and one.lock}
         name = stage.kind.name
         waiting = [item for item in desired.items.get(name, ()) if item.id in late]
         for lock in dict.fromkeys(late[item.id].lock for item in waiting):
@@ -331,7 +331,9 @@ class Converger:
         owed = {one.id for one in items if not stage.changed.isdisjoint(map(file_id, one.subscribes))}
         for step in steps:
             last = ended.get(step.id)
-            again = step.id in owed or (last and last.outcome is Outcome.CHANGED and step.id in pending)
+            again = step.id in owed or (
+                last and last.outcome is ResourceOutcome.CHANGED and step.id in pending
+            )
             if not step.ACTS:
                 rest.append(step)
             elif last is None or again:
@@ -363,14 +365,14 @@ class Converger:
         found = {one.id: one for one in results}
         for one in self.background.take(None if whole else declared.keys()):
             stale = one.put_off and one.id in found  # it was not tried, and looked at since
-            if (one.id in declared and not stale) or one.outcome is Outcome.CHANGED:
+            if (one.id in declared and not stale) or one.outcome is ResourceOutcome.CHANGED:
                 found[one.id] = one
         under_way = self.background.ids
         for resource in under_way & declared.keys():
             waiting = self.background.instead(resource, declared[resource].sources)
-            found[resource] = result(waiting, Outcome.WAITING)
+            found[resource] = result(waiting, ResourceOutcome.WAITING)
         pending = self.tools.journal.pending()
-        if any(one in pending and found[one].outcome is Outcome.CHANGED for one in found):
+        if any(one in pending and found[one].outcome is ResourceOutcome.CHANGED for one in found):
             self.background.ask()  # a file that it subscribes to changed while it ran
         return list(found.values())
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from nodemanager.host.kind_parts import HostPart, StageWork
 from nodemanager.host.process.threads import in_thread
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.host.state.ownership_ledger import LedgerError, OwnershipLedger
 from nodemanager.plan import ownership, services
 from nodemanager.plan.desired import Item
@@ -55,15 +55,15 @@ async def noted(
     return [unread.get(one.id, one) for one in steps]
 
 
-_TRIED: Final = (Outcome.FAILED, Outcome.CHANGED)
+_TRIED: Final = (ResourceOutcome.FAILED, ResourceOutcome.CHANGED)
 
 
 async def tell_failures(ledger: OwnershipLedger, results: Sequence[Result]) -> None:
     """Take down what could not be brought about: if it is so one day, somebody else may have done it."""
-    found = {one.id: one.outcome is Outcome.FAILED for one in results if one.outcome in _TRIED}
+    found = {one.id: one.outcome is ResourceOutcome.FAILED for one in results if one.outcome in _TRIED}
     try:
         owned = ledger.owned
-        blocked = {one.id for one in results if one.outcome is Outcome.BLOCKED}
+        blocked = {one.id for one in results if one.outcome is ResourceOutcome.BLOCKED}
         found |= {one: True for one in blocked & owned.keys() if owned[one].foreseen}
         new = {one: failed for one, failed in found.items() if one in owned and owned[one].failed != failed}
         if new:

@@ -25,7 +25,7 @@ from nodemanager.host.files.bucket import BucketError
 from nodemanager.host.files.former_content import former_content
 from nodemanager.host.kind_parts import StageWork, Twin
 from nodemanager.host.process.threads import in_thread
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.host.state.ownership_ledger import LedgerError, OwnershipLedger
 from nodemanager.plan import ownership
 from nodemanager.plan.desired import Content, Desired, Item
@@ -208,14 +208,14 @@ class Pruner:
         done += [
             replace(one, pruned=True, news=True)
             for one in results
-            if one.outcome not in (Outcome.UNCHANGED, Outcome.BLOCKED)
+            if one.outcome not in (ResourceOutcome.UNCHANGED, ResourceOutcome.BLOCKED)
         ]
         entries = {one.id: one.owned for one in releases}
         for one in results:
-            if one.outcome in (Outcome.CHANGED, Outcome.UNCHANGED):
+            if one.outcome in (ResourceOutcome.CHANGED, ResourceOutcome.UNCHANGED):
                 plan.gone.add(one.id)
             else:
-                waits = one.outcome is not Outcome.BLOCKED
+                waits = one.outcome is not ResourceOutcome.BLOCKED
                 plan.leave(one.id, entries[one.id], one.said, waits=waits)
         self._say(plan.left)
         gone = plan.gone | plan.moved.keys()

@@ -9,7 +9,7 @@ from nodemanager.agent.passes.background import BackgroundJob
 from nodemanager.agent.passes.progress import PassProgress
 from nodemanager.api.common.declarations import Execution
 from nodemanager.host.apply import Tools
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.kube.go import durations
 from nodemanager.plan.desired import Desired, Item
 
@@ -42,5 +42,5 @@ async def _recover(item: Item[Execution], tools: Tools, progress: PassProgress) 
             tools.journal.end(item.id)
     except OSError as error:
         said = f"cannot tell how its last run ended: {error}"
-        return [Result(item.id, item.sources, Outcome.BLOCKED, said)]
+        return [Result(item.id, item.sources, ResourceOutcome.BLOCKED, said)]
     return []

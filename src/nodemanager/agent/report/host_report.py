@@ -16,7 +16,7 @@ from nodemanager.agent.report import status
 from nodemanager.agent.report.status import Pass
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.managednode import Drift, ManagedNode, ManagedNodeStatus
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.kube import conditions
 
 log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class HostReport:
         if underway.said:
             new = {one: result for one, result in underway.results.items() if result.bad or one in known}
             known = {**known, **new}
-        return [one for one in known.values() if one.outcome is not Outcome.UNCHANGED]
+        return [one for one in known.values() if one.outcome is not ResourceOutcome.UNCHANGED]
 
     def contribute(self, found: ManagedNodeStatus, done: Pass | None, now: datetime) -> ManagedNodeStatus:
         """Return the status with what is to be told; before the first pass, that is about drifts alone."""

@@ -17,7 +17,7 @@ from nodemanager.host.files import file_facts
 from nodemanager.host.files.former_content import former_content
 from nodemanager.host.kind_parts import StageWork
 from nodemanager.host.process.threads import in_thread
-from nodemanager.host.results import Outcome
+from nodemanager.host.results import ResourceOutcome
 from nodemanager.kube import wording
 from nodemanager.plan import resources
 from nodemanager.plan.desired import Content, Contents, Desired, Item
@@ -120,7 +120,7 @@ class Files(Performer):
         bad = [one.message or str(one.outcome) for one in results if one.outcome not in _GOOD]
         if bad:
             return AttemptResult(succeeded=False, message=wording.shorten("; ".join(bad), 1024))
-        changed = any(one.outcome is Outcome.CHANGED for one in results)
+        changed = any(one.outcome is ResourceOutcome.CHANGED for one in results)
         return AttemptResult(succeeded=True, changed=changed)
 
     def _work(self, desired: Desired, contents: Contents) -> StageWork:
@@ -129,7 +129,7 @@ class Files(Performer):
         return StageWork(given, found.observer, found.tools, found.bucket)
 
 
-_GOOD = (Outcome.CHANGED, Outcome.UNCHANGED)
+_GOOD = (ResourceOutcome.CHANGED, ResourceOutcome.UNCHANGED)
 
 
 def _desired(file: File) -> Desired:

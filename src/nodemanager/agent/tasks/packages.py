@@ -11,7 +11,7 @@ import msgspec
 from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Exclusive, Performer
 from nodemanager.api.maintenance.nodetask import CUT
 from nodemanager.api.maintenance.task_steps import PackagesAction, PackagesBefore, TaskPackage
-from nodemanager.host.base import HostError, NotSupported, PackageManager, UpgradePlanner, Wanted
+from nodemanager.host.base import HostError, NotSupported, PackageManager, UpgradePlanner, WantedPackage
 from nodemanager.host.process.runner import RunError
 from nodemanager.kube import wording
 
@@ -34,7 +34,7 @@ class Packages(Performer):
 
     UNBROKEN = True
     manager: PackageManager | None
-    pins: Callable[[], Sequence[Wanted]]
+    pins: Callable[[], Sequence[WantedPackage]]
     """What ConfigSets want at a certain version: it stays there."""
     exclusive: Exclusive
     earlier: Callable[[PackagesBefore], bytes] = lambda _wanted: b""
@@ -103,13 +103,15 @@ class Packages(Performer):
         if action.upgrade == "security":
             offered = await planner(manager).upgrades(self.pins(), security=True)
             if offered:
-                await manager.install([Wanted(name, new) for name, (_, new) in sorted(offered.items())])
+                await manager.install(
+                    [WantedPackage(name, new) for name, (_, new) in sorted(offered.items())]
+                )
         elif action.upgrade:
             await manager.upgrade_all(self.pins())
         elif action.restore is not None:
             await _bring_back(manager, self._earlier(action.restore))
         elif action.install:
-            await manager.install([Wanted(one.name, one.version) for one in action.install])
+            await manager.install([WantedPackage(one.name, one.version) for one in action.install])
         else:
             await manager.remove(action.remove)
 
@@ -118,7 +120,7 @@ async def _bring_back(manager: PackageManager, before: VersionsBefore) -> None:
     """Install what was there, at the versions that were there, and remove what was not."""
     lost, new = missing(before, plain(await manager.installed()))
     if lost:
-        await manager.install([Wanted(*one) for one in sorted(lost.items())])
+        await manager.install([WantedPackage(*one) for one in sorted(lost.items())])
     if new:
         await manager.remove(sorted(new))
     lost, new = missing(before, plain(await manager.installed()))

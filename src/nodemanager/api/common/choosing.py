@@ -68,7 +68,7 @@ class Choice(NamedTuple):
     """None = nothing."""
 
 
-class Wait(NamedTuple):
+class ChangeWait(NamedTuple):
     """Why a host does not have what it shall have of a set."""
 
     code: str

@@ -26,7 +26,7 @@ from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.cli import agent_credential, fleet_preview, kinds
 from nodemanager.cli.applying import converging
 from nodemanager.cli.commands import apply
-from nodemanager.cli.fleet_preview import Question
+from nodemanager.cli.fleet_preview import PreviewQuestion
 from nodemanager.cli.manifests import manifest_folder
 from nodemanager.cli.settings import connect, host_options
 from nodemanager.cli.settings.durations import Duration
@@ -126,7 +126,7 @@ def command(
     _check(paths, everything, options)
     if options["fleet"]:
         sample = None if everything else options["sample"] or SAMPLE
-        question = Question(paths, options["selector"], sample, options["prune"], options["timeout"])
+        question = PreviewQuestion(paths, options["selector"], sample, options["prune"], options["timeout"])
         with signals.terminable():  # what was asked is removed again
             code = asyncio.run(_fleet(settings, question, form))
         raise click.exceptions.Exit(code)
@@ -163,7 +163,7 @@ def _check(paths: tuple[Path, ...], everything: bool, options: dict[str, Any]) -
         raise click.ClickException("give --sample or --all, not both")
 
 
-async def _fleet(settings: connect.Settings, question: Question, form: str) -> int:
+async def _fleet(settings: connect.Settings, question: PreviewQuestion, form: str) -> int:
     counter = preview_view.Counter(sys.stderr)
     async with connect.connect(settings) as client:
         with counter:

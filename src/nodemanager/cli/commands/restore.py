@@ -19,7 +19,7 @@ from nodemanager.host.files.bucket import Backup, Bucket
 from nodemanager.host.files.file_batch import FileBatch, FileTools
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process import environment
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.host.state.journal import Journal
 from nodemanager.host.state.vault import Vault
 from nodemanager.plan import resources
@@ -97,6 +97,6 @@ async def _restore(tree: Tree, bucket: Bucket, backup: Backup, path: str) -> Res
     )  # fmt: skip
     tools = FileTools(tree, bucket, Journal(tree), environment.host_runner(tree.root))
     (result,) = await FileBatch(tools).apply([step])
-    if result.outcome is not Outcome.CHANGED:
+    if result.outcome is not ResourceOutcome.CHANGED:
         raise HostError(result.message)
     return result

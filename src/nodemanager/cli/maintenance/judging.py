@@ -25,7 +25,7 @@ from nodemanager.controllers.node_maintenances.gates import told as gates_told
 from nodemanager.controllers.node_maintenances.inputs import Problem
 from nodemanager.controllers.node_maintenances.undertaking import MaintenanceSnapshot
 from nodemanager.fleet.maintenance import openings, realtime
-from nodemanager.fleet.maintenance.decide import Wait, decide
+from nodemanager.fleet.maintenance.decide import HostWait, decide
 from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts, Run
 from nodemanager.fleet.maintenance.passes import MaintenanceLook, Upkeep, look
 from nodemanager.fleet.maintenance.realtime import RealtimeError
@@ -104,7 +104,9 @@ def _hosts(judged: Judged, found: MaintenanceLook) -> HostsJudged:
     else:
         paused = judged.maintenance.spec.paused
         reason, about = Reason.PAUSED if paused else found.reason or Reason.NOTHING_DUE, ""
-    return HostsJudged({host: Wait(host, reason, about, next_check=judged.next_run) for host in judged.names})
+    return HostsJudged(
+        {host: HostWait(host, reason, about, next_check=judged.next_run) for host in judged.names}
+    )
 
 
 def _seen(maintenance: NodeMaintenance, around: MaintenanceReading) -> MaintenanceSnapshot:

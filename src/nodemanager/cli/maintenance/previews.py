@@ -32,7 +32,7 @@ UNANSWERED: Final = "Unanswered"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PreviewAnswer:
     """What one host says."""
 
     state: str
@@ -102,26 +102,30 @@ async def take_back(client: Client, namespace: str, name: str, request: Request)
     return True
 
 
-def answers(asked: Asked, tasks: list[NodeTask]) -> dict[str, Answer]:
+def answers(asked: Asked, tasks: list[NodeTask]) -> dict[str, PreviewAnswer]:
     """Return what is known of every host of a plan; pure."""
     found = {task.spec.node_name: task for task in tasks}
     said = {host: _answer(found.get(host)) for host in asked.hosts}
-    said |= {host: Answer(reason.value, {}) for host, reason in asked.unfit.items()}
+    said |= {host: PreviewAnswer(reason.value, {}) for host, reason in asked.unfit.items()}
     more = f"only the first {previews.MAX_HOSTS} hosts are asked"
-    return said | {host: Answer("NotAsked", {}, message=more) for host in asked.beyond}
+    return said | {host: PreviewAnswer("NotAsked", {}, message=more) for host in asked.beyond}
 
 
-def _answer(task: NodeTask | None) -> Answer:
+def _answer(task: NodeTask | None) -> PreviewAnswer:
     if task is None:
-        return Answer("NotAsked", {}, message="the operator did not ask it: it is at work there, or held")
+        return PreviewAnswer(
+            "NotAsked", {}, message="the operator did not ask it: it is at work there, or held"
+        )
     status = task.status
     if not is_ended(status):
-        return Answer(UNANSWERED, {}, message=status.message or status.phase or "its agent has not taken it")
+        return PreviewAnswer(
+            UNANSWERED, {}, message=status.message or status.phase or "its agent has not taken it"
+        )
     step = next((one for one in status.steps if one.name == previews.STEP), None)
     if status.phase != SUCCEEDED or step is None:
-        return Answer(status.phase, {}, message=status.message)
+        return PreviewAnswer(status.phase, {}, message=status.message)
     number = step.output.split(" ", 1)[
         0
     ]  # evidence has some of very many packages; the output has their number
     total = int(number) if number.isdecimal() else len(step.evidence)
-    return Answer(SUCCEEDED, step.evidence, total)
+    return PreviewAnswer(SUCCEEDED, step.evidence, total)

@@ -30,7 +30,7 @@ from nodemanager.controllers.audit.storing import LogStore, LostTrack
 from nodemanager.fleet.audit import changes, diagnosing, evidence, segments
 from nodemanager.fleet.audit.chain_merging import ChainMemory
 from nodemanager.fleet.audit.changes import ObjectId, RecordMemory
-from nodemanager.fleet.audit.diagnosing import Finding
+from nodemanager.fleet.audit.diagnosing import AuditFinding
 from nodemanager.fleet.audit.host_budget import HostBudget
 from nodemanager.fleet.audit.observed import ObservedObject
 from nodemanager.fleet.audit.settings import AuditSettings
@@ -271,7 +271,7 @@ class AuditJournal:
         """Tell whether a line can be checked: signatures cannot where the package for it is missing."""
         return not (self.signing.blind and line.startswith(evidence.CHECKPOINT))
 
-    def _judge(self, findings: list[Finding]) -> None:
+    def _judge(self, findings: list[AuditFinding]) -> None:
         if findings != self.sound.findings:
             for one in findings:
                 log.error("the audit log is not what was signed: %s", one)
@@ -283,7 +283,7 @@ class AuditJournal:
         except notes.BadNote as error:
             found = Verifier(self.signing.trusted())
             found.report.findings.append(
-                Finding(diagnosing.FORGED, 0, 0, f"the published checkpoint: {error}")
+                AuditFinding(diagnosing.FORGED, 0, 0, f"the published checkpoint: {error}")
             )
             return found
 

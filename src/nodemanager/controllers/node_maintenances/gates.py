@@ -18,9 +18,9 @@ from nodemanager.controllers.node_maintenances import observing
 from nodemanager.controllers.node_maintenances.inputs import Problem
 from nodemanager.fleet.maintenance import questions
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.decide import Wait
+from nodemanager.fleet.maintenance.decide import HostWait
 from nodemanager.fleet.maintenance.facts import GateFinding
-from nodemanager.fleet.maintenance.questions import Answer, Question
+from nodemanager.fleet.maintenance.questions import GateAnswer, Question
 from nodemanager.fleet.maintenance.reasons import Reason
 
 _ASKED_BEFORE = frozenset((
@@ -36,7 +36,7 @@ class MaintenanceGates:
     namespace: str = ""
     before: Sequence[HealthGate] = ()
     after: Sequence[HealthGate] = ()
-    answers: Mapping[Question, Answer] = field(default_factory=dict)
+    answers: Mapping[Question, GateAnswer] = field(default_factory=dict)
     now: datetime | None = None
     """None: nobody is asked here, so that what others would have to be asked for counts as holding."""
 
@@ -82,7 +82,7 @@ class MaintenanceGates:
         name = gate.name or (questions.label(asked) if asked is not None else "")
         return GateFinding(f"{name}: {found.said}" if name else found.said, found.reason)
 
-    def questions_before(self, waits: Iterable[Wait]) -> Iterator[Question]:
+    def questions_before(self, waits: Iterable[HostWait]) -> Iterator[Question]:
         """Yield what to ask for hosts whose turn it is, and for those whose gates said no."""
         asked = [gate for gate in self.before if host_gates.is_asked(gate)]
         for wait in waits if asked else ():
@@ -105,7 +105,7 @@ class MaintenanceGates:
 
 def gates_of(
     maintenance: NodeMaintenance,
-    answers: Mapping[Question, Answer] | None = None,
+    answers: Mapping[Question, GateAnswer] | None = None,
     now: datetime | None = None,
 ) -> MaintenanceGates:
     """Return the gates of a maintenance."""

@@ -21,7 +21,7 @@ from nodemanager.controllers.node_maintenances.visiting import Undertaking, Visi
 from nodemanager.fleet.maintenance import beginning
 from nodemanager.fleet.maintenance.beginning import Owner
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.decide import Start
+from nodemanager.fleet.maintenance.decide import HostStart
 from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import Move
@@ -83,14 +83,18 @@ class HostsInWork:
         return AT_ONCE if isinstance(found, Move) else LOOK_SECONDS
 
     async def begin(
-        self, seen: MaintenanceSnapshot, about: Undertaking, known: MaintenanceFacts, starts: Sequence[Start]
+        self,
+        seen: MaintenanceSnapshot,
+        about: Undertaking,
+        known: MaintenanceFacts,
+        starts: Sequence[HostStart],
     ) -> float:
         """Write a claim on every host that begins now."""
         begin = functools.partial(self._begin, seen, about, known)
         return max(await tasks.each(begin, starts, HOSTS_AT_ONCE), default=LOOK_SECONDS)
 
     async def _begin(
-        self, seen: MaintenanceSnapshot, about: Undertaking, known: MaintenanceFacts, start: Start
+        self, seen: MaintenanceSnapshot, about: Undertaking, known: MaintenanceFacts, start: HostStart
     ) -> float:
         meta, facts = seen.maintenance.metadata, known.hosts[start.host]
         host = self.hosts.get(ObjectKey(meta.namespace, start.host))

@@ -40,7 +40,7 @@ MAX_MESSAGE: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StatusChange:
     """A status that is about to be written, and what it comes from."""
 
     maintenance: NodeMaintenance
@@ -64,7 +64,7 @@ class Change:
         return self.decision.counts()[HostStage.FAILED] if self.decision is not None else 0
 
 
-def noticed(change: Change) -> NodeMaintenanceStatus:
+def noticed(change: StatusChange) -> NodeMaintenanceStatus:
     """Return a status with what people are told of it."""
     made = change.made
     if made.run is not None and made.run.failed != change.failed:
@@ -84,7 +84,7 @@ def noticed(change: Change) -> NodeMaintenanceStatus:
     return msgspec.structs.replace(made, notices=notices[-MAX_NOTICES:])
 
 
-def _happened(change: Change) -> Iterator[tuple[str, str]]:
+def _happened(change: StatusChange) -> Iterator[tuple[str, str]]:
     old, new = change.maintenance.status, change.made
     before = old.run.id if old.run is not None else ""
     if new.run is not None and new.run.id != before:
@@ -124,7 +124,7 @@ def newly_escalated(old: NodeMaintenanceStatus, new: NodeMaintenanceStatus) -> s
     return f"somebody changed what is to be looked at by a person, on {named}: {look}"
 
 
-def _approvals(change: Change) -> Iterator[str]:
+def _approvals(change: StatusChange) -> Iterator[str]:
     """Yield for what somebody is asked, if that is new: also another plan, which voids what was said.
 
     A run and what is enforced at all times have plans of their own, and either may wait while the other does.
@@ -146,13 +146,13 @@ def _hash(plan: PlanState | RealtimePlan | None) -> str:
     return plan.hash if plan is not None else ""
 
 
-def _has_closed(change: Change) -> bool:
+def _has_closed(change: StatusChange) -> bool:
     old, new = change.maintenance.status, change.made
     closed = old.window is not None and old.window.open and new.window is not None and not new.window.open
     return closed and new.hosts is not None and new.hosts.waiting > 0
 
 
-def _failures(change: Change, count: int) -> str:
+def _failures(change: StatusChange, count: int) -> str:
     """Return the hosts that failed last, and why."""
     found = change.decision.progress if change.decision is not None else {}
     failed = [(name, one) for name, one in found.items() if one.stage is HostStage.FAILED]

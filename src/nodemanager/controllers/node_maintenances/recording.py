@@ -36,15 +36,15 @@ from nodemanager.controllers.node_maintenances.maintenance_conditions import (
     SHOWN,
     conditions_of,
 )
-from nodemanager.controllers.node_maintenances.noticing import Change
+from nodemanager.controllers.node_maintenances.noticing import StatusChange
 from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeKept
 from nodemanager.fleet.maintenance import runs
-from nodemanager.fleet.maintenance.decide import MaintenanceDecision, Wait
+from nodemanager.fleet.maintenance.decide import HostWait, MaintenanceDecision
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.passes import MaintenanceLook
 from nodemanager.fleet.maintenance.progress import HostStage
 from nodemanager.fleet.maintenance.reasons import Reason, remedy
-from nodemanager.fleet.maintenance.runs import Judgement
+from nodemanager.fleet.maintenance.runs import OperationJudgement
 from nodemanager.kube import conditions, times, wording
 from nodemanager.kube.conditions import Condition
 
@@ -160,7 +160,7 @@ def status_of(record: StatusInputs) -> NodeMaintenanceStatus:
     phase = _phase(record, made)
     made = msgspec.structs.replace(made, phase=phase)
     enforced = record.realtime is None or record.realtime.approved
-    made = noticing.noticed(Change(maintenance, made, decision, record.ended, record.now, enforced))
+    made = noticing.noticed(StatusChange(maintenance, made, decision, record.ended, record.now, enforced))
     stopped = _stop_text(decision, maintenance.metadata.name) if decision and phase == "Stopped" else ""
     said = conditions_of(maintenance, made, record.problem, record.realtime, record.now, stopped)
     return msgspec.structs.replace(made, conditions=[_plain(one) for one in said])
@@ -185,16 +185,16 @@ def host_counts(decision: MaintenanceDecision) -> HostCounts:
     )  # fmt: skip
 
 
-def waiting(waits: Iterable[Wait], name: str) -> list[WaitReason]:
+def waiting(waits: Iterable[HostWait], name: str) -> list[WaitReason]:
     """Return why hosts wait, one entry for each reason and object, those of most hosts first."""
-    by_reason: dict[Reason, list[Wait]] = {}
+    by_reason: dict[Reason, list[HostWait]] = {}
     for wait in waits:
         by_reason.setdefault(wait.reason, []).append(wait)
     ordered = sorted(by_reason.items(), key=lambda one: (-len(one[1]), one[0]))
     return [_reason(reason, found, name) for reason, found in ordered[:MAX_REASONS]]
 
 
-def _reason(reason: Reason, found: Sequence[Wait], name: str) -> WaitReason:
+def _reason(reason: Reason, found: Sequence[HostWait], name: str) -> WaitReason:
     objects = {wait.object for wait in found}
     about = wording.flat(objects.pop(), MAX_OBJECT) if len(objects) == 1 else ""
     checks = [wait.next_check for wait in found if wait.next_check is not None]
@@ -218,7 +218,7 @@ def _window(view: WindowView) -> WindowState:
     return WindowState(open=view.open, opens_at=opens, closes_at=closes, text=text)
 
 
-def _operation(record: StatusInputs, judged: Judgement) -> OperationState:
+def _operation(record: StatusInputs, judged: OperationJudgement) -> OperationState:
     old = next(
         (one for one in record.maintenance.status.operations if one.name == judged.operation), None
     ) or OperationState(name=judged.operation)

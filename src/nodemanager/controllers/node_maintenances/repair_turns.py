@@ -22,11 +22,11 @@ from nodemanager.controllers.node_maintenances.orders import Orders
 from nodemanager.controllers.node_maintenances.undertaking import MaintenanceSnapshot
 from nodemanager.fleet.maintenance import claims, realtime, reasons
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.decide import Wait
+from nodemanager.fleet.maintenance.decide import HostWait
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.repairs import looking, turns
-from nodemanager.fleet.repairs.deciding import RepairDecision, Start
+from nodemanager.fleet.repairs.deciding import RepairDecision, RepairStart
 from nodemanager.fleet.repairs.looking import Around, MaintenanceBudget
 from nodemanager.kube import errors, times
 from nodemanager.kube.objects import ObjectKey
@@ -132,7 +132,7 @@ class RepairTurns:
             remedy = reasons.remedy(over.reason or Reason.NOT_REPAIRED, host=host.metadata.name)
             self._events.warning(MANAGED_NODES, host, "RepairTurnFailed", f"{said}. {remedy}")
 
-    async def _begin(self, namespace: str, start: Start, now: datetime) -> None:
+    async def _begin(self, namespace: str, start: RepairStart, now: datetime) -> None:
         host = self._hosts.get(ObjectKey(namespace, start.host.name))
         if host is None or host.metadata.uid != start.host.uid:
             return
@@ -172,7 +172,7 @@ class RepairTurns:
             if before.get((wait.host, config_set)) is not wait.reason:
                 self._tell(namespace, config_set, wait)
 
-    def _tell(self, namespace: str, config_set: str, wait: Wait) -> None:
+    def _tell(self, namespace: str, config_set: str, wait: HostWait) -> None:
         host = self._hosts.get(ObjectKey(namespace, wait.host))
         if host is None:
             return

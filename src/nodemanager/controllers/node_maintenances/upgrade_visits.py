@@ -31,7 +31,7 @@ from nodemanager.controllers.node_maintenances.visiting import Undertaking, Visi
 from nodemanager.fleet.maintenance import claims, reasons, visits
 from nodemanager.fleet.maintenance.budget import Room
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.decide import Wait
+from nodemanager.fleet.maintenance.decide import HostWait
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import Move, VisitRules
@@ -178,7 +178,7 @@ class UpgradeVisits:
             return None
         if not deciding.is_plausible(slot, until, now):  # before anything is reckoned with it
             name = host.metadata.name
-            self._tell(host, due.slot, Wait(name, Reason.CLOCK_DIFFERS, f"managednode/{name}"))
+            self._tell(host, due.slot, HostWait(name, Reason.CLOCK_DIFFERS, f"managednode/{name}"))
             return None
         runs = {task.metadata.labels.get(RUN) for task in self.tasks.of(host.metadata.uid)}
         used = upgrade_tasks.run_of(slot) in runs
@@ -201,7 +201,7 @@ class UpgradeVisits:
                 other = await self.locks.take(host, one.group) if one.group else ""
                 if other:
                     said = f"lease/{one.group}, held by {other}"
-                    wait = Wait(one.facts.name, Reason.GROUP_BUSY, said)
+                    wait = HostWait(one.facts.name, Reason.GROUP_BUSY, said)
                     self._tell(host, times.rfc3339(one.slot), wait)
                     continue
                 await self._visit(host, one, now)
@@ -233,7 +233,7 @@ class UpgradeVisits:
             said = "nothing is cordoned and drained: no Kubernetes Node has the name of this host"
             self.events.normal(MANAGED_NODES, host, "UpgradeNotDrained", said)
 
-    def _tell(self, host: ManagedNode, slot: str, wait: Wait) -> None:
+    def _tell(self, host: ManagedNode, slot: str, wait: HostWait) -> None:
         """Tell why a host waits, when it is news."""
         if self._told.get(host.metadata.uid) == (slot, wait.reason):
             return

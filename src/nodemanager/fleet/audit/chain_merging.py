@@ -20,7 +20,7 @@ from nodemanager.api.common.audit_chain import CHAIN_ACCEPTED, AuditChain
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.fleet.audit import host_chains, told_lines
 from nodemanager.fleet.audit.changes import ObjectId
-from nodemanager.fleet.audit.host_chains import Judgement, Known, Verdict
+from nodemanager.fleet.audit.host_chains import ChainJudgement, ChainVerdict, KnownChain
 from nodemanager.fleet.audit.observed import HostTold, SeenObject
 from nodemanager.kube import times
 
@@ -84,9 +84,9 @@ class Followed:
         return chain in [one.id for one in (*self.abandoned, self.last) if one is not None]
 
     @property
-    def known(self) -> Known:
+    def known(self) -> KnownChain:
         """What a judge is told; of ends of one history the last one says it all."""
-        return Known((self.last,) if self.last is not None else (), self.abandoned)
+        return KnownChain((self.last,) if self.last is not None else (), self.abandoned)
 
 
 class ChainMemory:
@@ -211,7 +211,7 @@ def _judged(state: Followed, told: HostTold, now: datetime) -> Iterator[Record]:
     before, end = state.last, told.chain if told.chain is not None and told.chain.size else None
     lines = told_lines.read(told.lines, end)
     judged = host_chains.judge(state.known, end)
-    if end is not None and judged.verdict is Verdict.FINE:
+    if end is not None and judged.verdict is ChainVerdict.FINE:
         judged = told_lines.linked(before, end, lines) or judged
     state.tell(end)
     merged = before.size - 1 if before is not None else -1
@@ -234,7 +234,7 @@ def _judged(state: Followed, told: HostTold, now: datetime) -> Iterator[Record]:
 
 
 def _alarmed(
-    state: Followed, before: AuditChain | None, judged: Judgement, accepted: str, now: datetime
+    state: Followed, before: AuditChain | None, judged: ChainJudgement, accepted: str, now: datetime
 ) -> Iterator[Record]:
     end = state.last
     wanted = token(end) if token(end) != accepted else f"{accepted}{AGAIN}"

@@ -25,7 +25,7 @@ class ObjectId(NamedTuple):
     name: str
 
 
-class Known(NamedTuple):
+class LastRecorded(NamedTuple):
     """What was last recorded of an object."""
 
     object: RecordedObject
@@ -64,7 +64,7 @@ class RecordMemory:
     def __iter__(self) -> Iterator[ObjectId]:
         return iter(list(self._known))
 
-    def get(self, which: ObjectId) -> Known | None:
+    def get(self, which: ObjectId) -> LastRecorded | None:
         """Return what is known of an object."""
         if (packed := self._known.get(which)) is None:
             return None
@@ -78,7 +78,7 @@ class RecordMemory:
             spec_digest=found.spec_digest,
             change=found.change,
         )
-        return Known(about, found.host, found.values)
+        return LastRecorded(about, found.host, found.values)
 
     def note(self, records: Iterable[Record]) -> None:
         """Take note of records, in their order."""
@@ -95,7 +95,7 @@ class RecordMemory:
                 continue
             known = self.get(which)
             if known is None or known.uid != about.uid:
-                known = Known(about, one.host, {})
+                known = LastRecorded(about, one.host, {})
             if about.labels:
                 known.values[LABELS] = about.labels
             if one.to:
@@ -128,7 +128,9 @@ def _values(seen: SeenObject) -> dict[str, str]:
     return {name: aspect.value for name, aspect in seen.aspects.items()}
 
 
-def records_of(known: Known | None, seen: SeenObject | None, since: str, at: str, late: bool) -> list[Record]:
+def records_of(
+    known: LastRecorded | None, seen: SeenObject | None, since: str, at: str, late: bool
+) -> list[Record]:
     """Return the records of a change; `since` is when the log began, `late` that nobody saw it happen."""
     found: list[Record] = []
     if known is not None and (seen is None or seen.object.uid != known.uid):
@@ -159,7 +161,7 @@ def records_of(known: Known | None, seen: SeenObject | None, since: str, at: str
     return found
 
 
-def _verb(seen: SeenObject, name: str, aspect: Aspect, known: Known | None, since: str) -> str:
+def _verb(seen: SeenObject, name: str, aspect: Aspect, known: LastRecorded | None, since: str) -> str:
     if name != SPEC:
         return aspect.verb
     if known is not None:

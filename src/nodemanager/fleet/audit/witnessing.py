@@ -81,7 +81,7 @@ def _goes_on(old: Checkpoint | None, newest: Checkpoint, first: int) -> None:
         )
 
 
-def _by_log(note: Note, keys: Iterable[str]) -> tuple[notes.Signature, ...]:
+def _by_log(note: Note, keys: Iterable[str]) -> tuple[notes.NoteSignature, ...]:
     """Return the signatures of the log itself: what others added is not ours to pass on."""
     known = [notes.read_key(one) for one in keys]
     return tuple(one for one in note.signatures if any(one in note.by(key) for key in known))

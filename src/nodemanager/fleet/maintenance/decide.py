@@ -37,7 +37,7 @@ _TURN: Final = (_STUCK - OWN_FAULT) | {Reason.WINDOW_CLOSED, Reason.BACKING_OFF}
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class HostStart:
     """A host that is begun with now."""
 
     host: str
@@ -45,7 +45,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class HostWait:
     """A host that waits."""
 
     host: str
@@ -75,8 +75,8 @@ class Stop:
 class MaintenanceDecision:
     """What happens now."""
 
-    starts: tuple[Start, ...] = ()
-    waits: tuple[Wait, ...] = ()
+    starts: tuple[HostStart, ...] = ()
+    waits: tuple[HostWait, ...] = ()
     stops: tuple[Stop, ...] = ()
     outcome: str = ""
     """How the run has ended; empty = it has not."""
@@ -97,10 +97,10 @@ def decide(known: MaintenanceFacts) -> MaintenanceDecision:
     """Return what happens now to the hosts of a run."""
     found = _progress(known)
     stops = _stops(known, found)
-    starts: list[Start] = []
-    waits: list[Wait] = []
+    starts: list[HostStart] = []
+    waits: list[HostWait] = []
     for one in _begin(known, found, stops):
-        starts.append(one) if isinstance(one, Start) else waits.append(one)
+        starts.append(one) if isinstance(one, HostStart) else waits.append(one)
     lonely = not starts and bool(waits) and all(wait.reason in OWN_FAULT for wait in waits)
     stuck = not starts and all(wait.reason in _STUCK for wait in waits)
     outcome = "" if starts else _outcome(known, found, lonely=lonely, stuck=stuck, stopped=bool(stops))
@@ -155,7 +155,7 @@ def _stops(known: MaintenanceFacts, found: Mapping[str, RunProgress]) -> tuple[S
 
 def _begin(
     known: MaintenanceFacts, found: Mapping[str, RunProgress], stops: Sequence[Stop]
-) -> Iterator[Start | Wait]:
+) -> Iterator[HostStart | HostWait]:
     """Yield a start or a wait for every host that has not ended."""
     general = _general(known, stops)
     room = budget.room(known)
@@ -178,11 +178,11 @@ def _begin(
             if wait is None:
                 wait = _turn(known, name, before, room, working)
             if wait is not None:
-                yield Wait(name, wait[0], wait[1], known.run.started_at, wait[2])
+                yield HostWait(name, wait[0], wait[1], known.run.started_at, wait[2])
                 continue
             room.take(name)
             working += 1
-            yield _asked(known, host) or Start(name, one.attempt)
+            yield _asked(known, host) or HostStart(name, one.attempt)
         if pending and before is None:
             before = Reason.CANARIES_FIRST if group.name == CANARIES else Reason.EARLIER_GROUP
     for name, one in found.items():
@@ -236,20 +236,20 @@ def _turn(known: MaintenanceFacts, name: str, before: Reason | None, room: Room,
     return None if refusal is None else (refusal, room.spent_by, None)
 
 
-def _asked(known: MaintenanceFacts, host: HostFacts) -> Wait | None:
+def _asked(known: MaintenanceFacts, host: HostFacts) -> HostWait | None:
     """Return that gates are asked now that its turn has come; it keeps its place, so that no others are."""
     gate = host.health.failing_before
-    return None if gate is None else Wait(host.name, gate.reason, gate.said, known.run.started_at)
+    return None if gate is None else HostWait(host.name, gate.reason, gate.said, known.run.started_at)
 
 
-def _in_work(host: HostFacts) -> Wait:
+def _in_work(host: HostFacts) -> HostWait:
     claim = host.claim
     if not isinstance(claim, Claim):
-        return Wait(host.name, Reason.CLAIM_UNREADABLE, f"managednode/{host.name}")
+        return HostWait(host.name, Reason.CLAIM_UNREADABLE, f"managednode/{host.name}")
     reason, about = STATES[claim.state].reason, f"nodetask/{claim.task}" if claim.task else ""
     if claim.state is State.PROVING and host.health.failing_after is not None:
         about = host.health.failing_after.said
-    return Wait(host.name, reason, about, claim.since, claim.expires)
+    return HostWait(host.name, reason, about, claim.since, claim.expires)
 
 
 def _outcome(

@@ -16,7 +16,7 @@ from nodemanager.fleet.maintenance.decide import MaintenanceDecision, decide
 from nodemanager.fleet.maintenance.facts import MaintenanceFacts, Run
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.reasons import Reason
-from nodemanager.fleet.maintenance.runs import Judgement, Moment, OperationMemory
+from nodemanager.fleet.maintenance.runs import Moment, OperationJudgement, OperationMemory
 from nodemanager.fleet.windows.calendar import Calendar
 
 
@@ -39,7 +39,7 @@ class MaintenanceLook:
     """What one look at a maintenance found."""
 
     window: WindowView
-    judgements: tuple[Judgement, ...]
+    judgements: tuple[OperationJudgement, ...]
     begins: Mapping[str, str] = field(default_factory=dict)
     """The run that begins now: what is due, by operation; empty = none does."""
     decision: MaintenanceDecision | None = None
@@ -77,7 +77,7 @@ def _replaced(run: Run) -> Run:
     return replace(run, ending=Reason.REPLACED)
 
 
-def _waits_for(judgements: tuple[Judgement, ...]) -> Reason | None:
+def _waits_for(judgements: tuple[OperationJudgement, ...]) -> Reason | None:
     """Return why nothing is due; None if something is."""
     if any(one.due for one in judgements):
         return None

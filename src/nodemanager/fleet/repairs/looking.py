@@ -20,7 +20,7 @@ from nodemanager.fleet.maintenance.claims import Claim
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.repairs import deciding, turns
-from nodemanager.fleet.repairs.deciding import AskingHost, Budgets, RepairDecision, RepairedSet
+from nodemanager.fleet.repairs.deciding import Budgets, DriftedHost, RepairDecision, RepairedSet
 from nodemanager.fleet.series import HostGroup
 
 
@@ -84,7 +84,7 @@ def decide(around: Around, now: datetime) -> RepairDecision:
     return deciding.decide(asking, sets, Budgets(rooms, running, meant), now, around.stopped)
 
 
-def _asking(around: Around, now: datetime) -> Iterator[AskingHost]:
+def _asking(around: Around, now: datetime) -> Iterator[DriftedHost]:
     under_way = {(one.uid, one.run) for one in around.maintenances if one.running}
     for node in around.nodes:
         if node.status.left_drifts is None or (host := around.facts.get(node.metadata.name)) is None:
@@ -92,7 +92,7 @@ def _asking(around: Around, now: datetime) -> Iterator[AskingHost]:
         claim = host.claim
         recorded = isinstance(claim, Claim) and (claim.uid, claim.run) in under_way
         for ask in turns.asks_of(node, now):
-            yield AskingHost(host, ask.config_set, ask.since, recorded)
+            yield DriftedHost(host, ask.config_set, ask.since, recorded)
 
 
 def owner_of(config_set: ConfigSet) -> str:

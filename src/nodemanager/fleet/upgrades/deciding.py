@@ -14,7 +14,7 @@ from typing import Final
 from nodemanager.fleet.maintenance import facts
 from nodemanager.fleet.maintenance.budget import Room
 from nodemanager.fleet.maintenance.claims import Claim
-from nodemanager.fleet.maintenance.decide import Wait
+from nodemanager.fleet.maintenance.decide import HostWait
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.upgrades.upgrade_tasks import run_of
@@ -46,7 +46,7 @@ class UpgradeDecision:
     """Who begins now, in this order, and who waits."""
 
     starts: tuple[AskingHost, ...] = ()
-    waits: tuple[Wait, ...] = ()
+    waits: tuple[HostWait, ...] = ()
 
 
 def decide(
@@ -60,7 +60,7 @@ def decide(
     `stopped` is why nobody may begin, and the object that says so.
     """
     starts: list[AskingHost] = []
-    waits: list[Wait] = []
+    waits: list[HostWait] = []
     groups: set[str] = set()
     for one in sorted(asking, key=lambda one: (one.slot, one.facts.name)):
         if _is_used(one):
@@ -70,7 +70,7 @@ def decide(
             wait = Reason.GROUP_BUSY, f"lease/{one.group}"
         wait = wait or _refused(one.facts, rooms)
         if wait is not None:
-            waits.append(Wait(name, *wait, since=one.slot, next_check=one.until))
+            waits.append(HostWait(name, *wait, since=one.slot, next_check=one.until))
             continue
         starts.append(one)
         groups |= {one.group} - {""}

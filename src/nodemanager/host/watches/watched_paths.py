@@ -71,7 +71,7 @@ class Folder:
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class WatchedInode:
     """An inode that is watched."""
 
     steps: dict[bytes, set[Folder]] | None = None

@@ -11,7 +11,7 @@ import pytest
 from nodemanager.api.audit import record as records
 from nodemanager.api.audit.record import Record
 from nodemanager.fleet.audit import evidence, witnessing
-from nodemanager.fleet.audit.verifying import Report, Verifier
+from nodemanager.fleet.audit.verifying import VerificationReport, Verifier
 from nodemanager.fleet.audit.witnessing import CosignatureRefused
 from nodemanager.tlog import checkpoints, merkle, notes
 from nodemanager.tlog.cosignatures import Cosigner
@@ -88,7 +88,7 @@ FORKS = [
 ]  # fmt: skip
 
 
-def checked(lines: list[bytes]) -> Report:
+def checked(lines: list[bytes]) -> VerificationReport:
     verifier = Verifier([signer(1).key], expected={KNOWN: Past("true").grow(KNOWN).tree.root()})
     verifier.feed(lines)
     return verifier.finish()

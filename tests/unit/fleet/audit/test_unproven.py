@@ -10,7 +10,7 @@ import pytest
 from nodemanager.api.audit import record as records
 from nodemanager.api.audit.record import ChainEntry, FileChange, Record, RecordedGate, RecordedStep
 from nodemanager.fleet.audit import unproven, verifying
-from nodemanager.fleet.audit.verifying import Report, Verifier
+from nodemanager.fleet.audit.verifying import VerificationReport, Verifier
 from support.audit_logs import HonestLog, places, some_record
 
 SEED = random.SystemRandom().randrange(2**32)
@@ -44,7 +44,7 @@ def unsigned(count: int) -> list[bytes]:
     return [line for line in log.lines() if not line.startswith(b'{"checkpoint"')]
 
 
-def checked(lines: list[bytes]) -> Report:
+def checked(lines: list[bytes]) -> VerificationReport:
     verifier = Verifier()
     verifier.feed(lines)
     return verifier.finish()

@@ -34,10 +34,10 @@ def of(stream: TextIO | None = None) -> Show:
     out = stream or sys.stdout
     if out.isatty() and os.environ.get("TERM") != "dumb":
         return InPlace(out, output.Style.of(out, os.environ))
-    return Lines(out)
+    return ProgressLines(out)
 
 
-class Lines:
+class ProgressLines:
     """One line for each change of each host."""
 
     def __init__(self, out: TextIO) -> None:
