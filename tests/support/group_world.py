@@ -22,7 +22,7 @@ from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode, Ma
 from nodemanager.api.common.node_conditions import ALIVE
 from nodemanager.api.common.rollout import STAGED, RevisionRef, Rollout, RolloutStatus
 from nodemanager.controllers.rollouts import membership
-from nodemanager.controllers.rollouts.following import Followed
+from nodemanager.controllers.rollouts.following import FollowedSet
 from nodemanager.controllers.rollouts.looked_at import LookedAt, in_order, parted
 from nodemanager.controllers.rollouts.reconciling import decide_all
 from nodemanager.fleet.rollout.gates import RolloutGates
@@ -187,7 +187,7 @@ class GroupWorld:
         newest = known[-1] if known and configsetrevision.says_the_same(known[-1], one) else None
         if newest is None:
             known.append(newest := _revision(one, len(known) + 1))
-        return LookedAt(one, known, newest, Followed(one))
+        return LookedAt(one, known, newest, FollowedSet(one))
 
     def _look(self, looked: list[LookedAt]) -> RolloutLook:
         return RolloutLook(

@@ -25,7 +25,7 @@ from nodemanager.host.watches.kind_watch import Hearing, KindWatch, Watches
 from nodemanager.host.watches.paths import Interest
 from nodemanager.kube.objects import ObjectMeta, Struct
 from nodemanager.plan.desired import Desired
-from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, PlanInput
+from nodemanager.plan.host_kinds import DriftRule, HostKind, KindDeclaration, Metric, PlanInput
 from nodemanager.plan.resources import FILE, ResourceId
 from nodemanager.plan.stages import KINDS, HostKinds
 from nodemanager.plan.steps import Noop, Step, Words
@@ -82,7 +82,7 @@ def _plan(given: PlanInput, seen: Texts) -> list[Step]:
 NOTES: HostKind[Note, list[str], Texts] = HostKind(
     name=NOTE,
     words=("note", "notes"),
-    declaring=Declaring(field="notes", identify=lambda _set, note: ResourceId(NOTE, note.name)),
+    declaring=KindDeclaration(field="notes", identify=lambda _set, note: ResourceId(NOTE, note.name)),
     needs=lambda given: [item.declaration.name for item in given.desired.items[NOTE]],
     plan=_plan,
     count=Metric("nodemanager_note_operations_total", "Notes written.", by="operation"),

@@ -21,7 +21,7 @@ from nodemanager.agent.tasks.engine import TaskEngine
 from nodemanager.agent.tasks.files import Files
 from nodemanager.agent.tasks.ledger import Entry, LedgerFolder
 from nodemanager.agent.tasks.packages import Packages
-from nodemanager.agent.tasks.previews import Previews
+from nodemanager.agent.tasks.previews import PlanPreviews
 from nodemanager.agent.tasks.probes import Probes
 from nodemanager.agent.tasks.programs import Programs
 from nodemanager.agent.tasks.reboots import Reboots
@@ -126,7 +126,7 @@ class TaskHost:
             "reboot": Reboots(boot, needed, exclusive),
             "probe": Probes(run, None, settled),
             "file": Files(converger, contents, exclusive, frozenset),
-            "preview": Previews(manager, tuple, nothing, exclusive),
+            "preview": PlanPreviews(manager, tuple, nothing, exclusive),
         }
 
 

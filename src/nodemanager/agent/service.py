@@ -23,7 +23,7 @@ from nodemanager.agent.declared.known_sets import KnownSets, listed
 from nodemanager.agent.declared.memory import InputsMemory
 from nodemanager.agent.declared.references import ReferenceWatch
 from nodemanager.agent.declared.rendered_memory import RenderedMemory
-from nodemanager.agent.declared.sources import OptionalCache, Sources
+from nodemanager.agent.declared.sources import DeclaredSources, OptionalCache
 from nodemanager.agent.declared.staged_sets import StagedSets
 from nodemanager.agent.drift.delivery import DriftDelivery
 from nodemanager.agent.drift.drift import DriftWatch
@@ -188,7 +188,7 @@ def _declarations(base: _Base) -> Declarations:
     references = ReferenceWatch(link.client, link.key.namespace, base.requests.pass_soon)
     plain = Vault(base.options.host.root, base.options.host.state)
     memory = InputsMemory(plain, secret_vault(base.options), link.key)
-    sources = Sources(link.config_sets, link.nodes, references, memory, link.reachability)
+    sources = DeclaredSources(link.config_sets, link.nodes, references, memory, link.reachability)
     renderer = Renderer(companion, answered=lambda _answer: managed_host.progress.tick())
     rendered = RenderedMemory(plain)
     used = any(file.template for one in memory.inputs().config_sets for file in one.spec.files)

@@ -11,7 +11,7 @@ from nodemanager.api.common.declarations import Service
 from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, ServiceFact
-from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, Owning, PlanInput
+from nodemanager.plan.host_kinds import DriftRule, HostKind, KindDeclaration, Metric, Owning, PlanInput
 from nodemanager.plan.needs import ServiceNeeds
 from nodemanager.plan.ownership import Owned, PutBack, State
 from nodemanager.plan.resources import ResourceId
@@ -209,7 +209,7 @@ def _one_back(one: ResourceId, entry: Owned, fact: ServiceFact | None) -> PutBac
 KIND: Final[HostKind[Service, ServiceNeeds, Facts]] = HostKind(
     name=resources.SERVICE,
     words=("service", "services"),
-    declaring=Declaring(
+    declaring=KindDeclaration(
         field="services",
         identify=lambda _set, service: resources.service_id(service),
         plain=_plain,

@@ -19,7 +19,7 @@ from nodemanager.host.base import ServiceKey
 from nodemanager.host.files.bucket import Bucket
 from nodemanager.host.results import ResourceOutcome
 from nodemanager.host.state import ownership_ledger
-from nodemanager.host.state.ownership_ledger import LedgerError
+from nodemanager.host.state.ownership_ledger import OwnershipLedgerError
 from nodemanager.host.state.vault import Vault
 from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan import file_ownership
@@ -473,7 +473,7 @@ async def test_a_record_that_cannot_be_written_after_the_fact_hides_nothing(
     host: OwningHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
-        raise LedgerError("disk full")
+        raise OwnershipLedgerError("disk full")
 
     await host.has(pruning_set(files=[declared(host, "x")]))
     monkeypatch.setattr(host.ledger, "settle", full)

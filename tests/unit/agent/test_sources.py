@@ -16,7 +16,7 @@ from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.desired_state import DesiredState, DesiredStateCache
 from nodemanager.agent.declared.memory import InputsMemory
 from nodemanager.agent.declared.references import ReferenceWatch
-from nodemanager.agent.declared.sources import Sources
+from nodemanager.agent.declared.sources import DeclaredSources
 from nodemanager.agent.link import api_reachability
 from nodemanager.agent.link.api_reachability import ApiReachability, SecretLimits, UnixClocks
 from nodemanager.api.common.configset import CONFIG_SETS
@@ -82,7 +82,7 @@ def _secret() -> dict[str, Any]:
 class Host:
     """What a host hears, and what it makes of it."""
 
-    def __init__(self, sources: Sources, time: list[float]) -> None:
+    def __init__(self, sources: DeclaredSources, time: list[float]) -> None:
         self.sources, self.time = sources, time
         self.desired_states = DesiredStateCache(Contenter(Inline()))
 
@@ -118,7 +118,7 @@ async def _host(tmp_path: Path) -> AsyncIterator[Host]:
         config_sets._complete()  # what is declared is given
         nodes._complete()
         running = asyncio.create_task(references.run())
-        yield Host(Sources(config_sets, nodes, references, memory, here), time)
+        yield Host(DeclaredSources(config_sets, nodes, references, memory, here), time)
         await end([running])
 
 

@@ -14,7 +14,7 @@ from nodemanager.agent.report.host_inventory import HostInventory
 from nodemanager.agent.report.status import Collection, Pass
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.choosing import ChangeWait
-from nodemanager.api.common.managednode import Drift, Heartbeat, ManagedNodeStatus, OperatingSystem
+from nodemanager.api.common.managednode import Drift, Heartbeat, HostOperatingSystem, ManagedNodeStatus
 from nodemanager.client.patches import difference
 from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.kube import conditions
@@ -140,7 +140,9 @@ def test_many_failures_are_counted_not_listed() -> None:
 
 def test_what_was_seen_replaces_what_was_seen_before_and_keeps_the_rest() -> None:
     old = ManagedNodeStatus(last_upgrade="2026-01-01T00:00:00Z", release="5.0", file_backups={"/x": "1"})
-    new = status.of_host(old, HostInventory(agent_version="1", os=OperatingSystem(kernel="6.1")), "lease", 3)
+    new = status.of_host(
+        old, HostInventory(agent_version="1", os=HostOperatingSystem(kernel="6.1")), "lease", 3
+    )
     assert (new.last_upgrade, new.release, new.file_backups) == ("2026-01-01T00:00:00Z", "6.1", {"/x": "1"})
     assert (new.observed_generation, new.heartbeat) == (3, Heartbeat(lease_name="lease"))
 

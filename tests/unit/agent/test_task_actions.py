@@ -19,7 +19,7 @@ from nodemanager.agent.tasks import packages as task_packages
 from nodemanager.agent.tasks.attempts import INTERRUPTED, Attempt, AttemptResult
 from nodemanager.agent.tasks.ledger import Entry
 from nodemanager.agent.tasks.packages import Packages, VersionsBefore
-from nodemanager.agent.tasks.previews import Previews
+from nodemanager.agent.tasks.previews import PlanPreviews
 from nodemanager.agent.tasks.probes import Probes
 from nodemanager.agent.tasks.programs import masked
 from nodemanager.agent.tasks.reboots import Reboots
@@ -205,7 +205,7 @@ async def test_security_upgrades_are_those_that_the_manager_names(host: TaskHost
 
 
 async def test_a_preview_tells_and_changes_nothing(host: TaskHost) -> None:
-    steps = Previews(PlannedPackages(host), tuple, nothing, alone)
+    steps = PlanPreviews(PlannedPackages(host), tuple, nothing, alone)
     result = await steps.perform(PreviewAction(packages="all", config_sets=True), attempt())
     assert result.output == "2 packages would be upgraded\n0 resources would be changed\n"
     assert result.evidence == {"app": "1 -> 2", "lib": "1 -> 2"}
@@ -217,7 +217,7 @@ async def test_a_proposal_is_not_waited_for_beyond_the_timeout_of_its_step(host:
         await asyncio.Event().wait()
         raise AssertionError
 
-    steps = Previews(PlannedPackages(host), tuple, nothing, alone, hang)
+    steps = PlanPreviews(PlannedPackages(host), tuple, nothing, alone, hang)
     action = PreviewAction(proposal=ProposalRef("p", "d"))
     with pytest.raises(HostError, match=r"cannot preview within 0.01 s"):
         await steps.perform(action, attempt(timeout=0.01))

@@ -17,7 +17,7 @@ from nodemanager.api.maintenance.nodetask import VISIT
 from nodemanager.controllers.disruption import holding
 from nodemanager.controllers.node_maintenances import observing
 from nodemanager.fleet.maintenance import claims
-from nodemanager.fleet.maintenance.budget import Place, Room
+from nodemanager.fleet.maintenance.budget import BudgetPlace, BudgetRoom
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.facts import HostFacts, HostHealth, NodeFacts
 from nodemanager.fleet.maintenance.reasons import Reason
@@ -55,12 +55,15 @@ def asking(name: str = "a", *, since: datetime = NOW, wanted: str = "motd", **fa
     return DriftedHost(HostFacts(name, f"uid-{name}", NOW, **facts), wanted, since)
 
 
-def room(most: int, *hosts: str) -> Room:
-    return Room(Budget(max_unavailable=most), {host: Place("") for host in hosts})
+def room(most: int, *hosts: str) -> BudgetRoom:
+    return BudgetRoom(Budget(max_unavailable=most), {host: BudgetPlace("") for host in hosts})
 
 
 def turns_of(
-    *hosts: DriftedHost, rooms: dict[str, Room] | None = None, window: Enforcement | None = None, **more: Any
+    *hosts: DriftedHost,
+    rooms: dict[str, BudgetRoom] | None = None,
+    window: Enforcement | None = None,
+    **more: Any,
 ) -> tuple[list[str], dict[str, Reason]]:
     rooms = rooms if rooms is not None else {ROOM: room(1, *(one.facts.name for one in hosts))}
     sets = {"motd": RepairedSet.at(ROOM, window, NOW)}

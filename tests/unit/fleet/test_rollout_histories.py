@@ -315,13 +315,16 @@ def test_a_host_that_joins_takes_what_is_proven_and_one_that_waits_keeps_what_it
         threshold=SCALE,
     )
     meta = here.hosts[0].meta
-    assert choosing.chosen(here.config_set(), meta) == (choosing.Content.REVISION, here.current)
+    assert choosing.chosen(here.config_set(), meta) == (choosing.ContentSource.REVISION, here.current)
     late = msgspec.structs.replace(meta, creation_timestamp="2026-01-01T00:00:01Z")
-    assert choosing.chosen(here.config_set(), late) == (choosing.Content.REVISION, RevisionRef(name="old"))
+    assert choosing.chosen(here.config_set(), late) == (
+        choosing.ContentSource.REVISION,
+        RevisionRef(name="old"),
+    )
     here.generation += 1  # nobody has decided about that yet
-    assert choosing.chosen(here.config_set(), meta) == (choosing.Content.HELD, RevisionRef(name="old"))
+    assert choosing.chosen(here.config_set(), meta) == (choosing.ContentSource.HELD, RevisionRef(name="old"))
     here.status = None
-    assert choosing.chosen(here.config_set(), meta) == (choosing.Content.HELD, None)
+    assert choosing.chosen(here.config_set(), meta) == (choosing.ContentSource.HELD, None)
 
 
 def test_whose_turn_it_is() -> None:

@@ -11,7 +11,7 @@ from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode, Ma
 from nodemanager.api.common.rollout import RevisionRef, RolloutCounts, RolloutStatus, ThresholdTurn
 from nodemanager.fleet.rollout import judging
 from nodemanager.fleet.rollout.facts import RolloutHost, RolloutProgress
-from nodemanager.fleet.rollout.remembering import HostMemory, Part
+from nodemanager.fleet.rollout.remembering import HostMemory, RolloutPart
 from nodemanager.kube import times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
@@ -46,7 +46,7 @@ SILENT = msgspec.structs.replace(
 
 
 def look(memory: HostMemory, nodes: list[ManagedNode], **status: Any) -> dict[str, RolloutHost]:
-    parts = [Part("web", msgspec.structs.replace(STATUS, **status))]
+    parts = [RolloutPart("web", msgspec.structs.replace(STATUS, **status))]
     found = judging.hosts_of(parts, nodes, now=BEGAN, memory=memory)
     assert found == judging.hosts_of(parts, nodes, now=BEGAN)
     return {one.name: one for one in found}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.desired_state import DesiredState, DesiredStateCache
 from nodemanager.agent.declared.known_sets import KnownSets
-from nodemanager.agent.declared.sources import Sources
+from nodemanager.agent.declared.sources import DeclaredSources
 from nodemanager.agent.declared.staged_sets import StagedSets
 from nodemanager.agent.report.node_object import NodeObject
 from nodemanager.api.common import choosing
@@ -45,7 +45,7 @@ class Declarations:
 
     node: NodeObject
     identity: Identity
-    sources: Sources
+    sources: DeclaredSources
     staged: StagedSets
     desired_states: DesiredStateCache
     first_look: Callable[[ManagedNode], Awaitable[ManagedNode]]

@@ -26,7 +26,7 @@ LIST_SECONDS = 10.0
 
 
 @dataclass(slots=True)
-class Sources:
+class DeclaredSources:
     """Everything that may say what a host shall be."""
 
     config_sets: Cache[ConfigSet]
@@ -84,7 +84,7 @@ class OptionalCache:
     """A cache as a part of the agent: a host that remembers enough does not wait for it."""
 
     cache: Cache[Any]
-    sources: Sources
+    sources: DeclaredSources
 
     @property
     def name(self) -> str:

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from nodemanager.api.common import choosing, configsetrevision, matching, node_conditions
-from nodemanager.api.common.choosing import ChangeWait, Choice, Content, Peers
+from nodemanager.api.common.choosing import ChangeWait, Choice, ContentSource, Peers
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
 from nodemanager.api.common.configsetrevision import BadRevision, ConfigSetRevision
 from nodemanager.api.common.rollout import RevisionRef
@@ -127,9 +127,9 @@ class StagedSets:
             self._lacking |= why != AWAY
         holds = any(one.metadata.name in having for one in choosing.members_of(config_set, peers))
         choice = choosing.for_host(config_set, kept, host, peers, holds=holds)
-        if choice.content is Content.SPEC:
+        if choice.content is ContentSource.SPEC:
             return config_set
-        if choice.content is Content.HELD:
+        if choice.content is ContentSource.HELD:
             if kept is None or why:
                 said = why or UNDECIDED
                 self.waits[name] = ChangeWait(node_conditions.REVISION_UNDECIDED, said, bare=kept is None)

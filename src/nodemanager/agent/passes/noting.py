@@ -10,7 +10,7 @@ from typing import Any, Final
 from nodemanager.host.kind_parts import HostPart, StageWork
 from nodemanager.host.process.threads import in_thread
 from nodemanager.host.results import ResourceOutcome, Result
-from nodemanager.host.state.ownership_ledger import LedgerError, OwnershipLedger
+from nodemanager.host.state.ownership_ledger import OwnershipLedger, OwnershipLedgerError
 from nodemanager.plan import ownership, services
 from nodemanager.plan.desired import Item
 from nodemanager.plan.host_kinds import Owning
@@ -48,7 +48,7 @@ async def noted(
                 seen.append(Sighting(one.id, ledger.named(item.sources), *states))
         if seen:
             await in_thread(lambda: ledger.note(seen))
-    except LedgerError as error:
+    except OwnershipLedgerError as error:
         log.warning("%s", error)
         return _blocked(steps, {one.id for one in new if ledger.prunes(one.sources)}, str(error))
     unread = {one.id: one for one in whole if isinstance(one, Blocked) and ledger.prunes(one.sources)}
@@ -68,7 +68,7 @@ async def tell_failures(ledger: OwnershipLedger, results: Sequence[Result]) -> N
         new = {one: failed for one, failed in found.items() if one in owned and owned[one].failed != failed}
         if new:
             await in_thread(lambda: ledger.fail(new))
-    except LedgerError as error:
+    except OwnershipLedgerError as error:
         log.warning("%s", error)
 
 
@@ -76,7 +76,7 @@ def owned_folders(ledger: OwnershipLedger | None) -> set[str]:
     """Return where files are, or were, that this host has because of some set."""
     try:
         owned = ledger.owned if ledger is not None else {}
-    except LedgerError:
+    except OwnershipLedgerError:
         return set()
     return {one.name.rpartition("/")[0] or "/" for one in owned if one.kind == FILE}
 
@@ -100,7 +100,7 @@ async def foresee(ledger: OwnershipLedger, work: StageWork, part: HostPart[Any, 
         }
         if coming:
             await in_thread(lambda: ledger.foresee(coming))
-    except LedgerError as error:
+    except OwnershipLedgerError as error:
         log.warning("%s", error)  # without a record, nothing of them is changed either
 
 

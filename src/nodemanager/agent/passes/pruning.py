@@ -26,7 +26,7 @@ from nodemanager.host.files.former_content import former_content
 from nodemanager.host.kind_parts import StageWork, Twin
 from nodemanager.host.process.threads import in_thread
 from nodemanager.host.results import ResourceOutcome, Result
-from nodemanager.host.state.ownership_ledger import LedgerError, OwnershipLedger
+from nodemanager.host.state.ownership_ledger import OwnershipLedger, OwnershipLedgerError
 from nodemanager.plan import ownership
 from nodemanager.plan.desired import Content, Desired, Item
 from nodemanager.plan.host_kinds import AnyKind, AnyOwning
@@ -122,7 +122,7 @@ class Pruner:
         try:
             records = told.records if told else self.ledger.sets
             self.ledger.begin(records, [one for one in known if kinds[one.kind].owning])
-        except LedgerError as error:
+        except OwnershipLedgerError as error:
             log.warning("%s", error)
 
     async def run(
@@ -138,7 +138,7 @@ class Pruner:
             for kind, releases in self._by_kind(self._in_time(found)):
                 async with self.converger.host_lock:
                     await self._put_back(kind, releases, desired, told.coming, results)
-        except LedgerError as error:
+        except OwnershipLedgerError as error:
             log.warning("cannot take down what nobody declares any more, the next pass goes on: %s", error)
         if changed_by(results) and self.converger.tools.journal.pending():
             self.converger.background.ask()  # for restarts of what uses these files and stays

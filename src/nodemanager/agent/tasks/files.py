@@ -107,7 +107,7 @@ class Files(Performer):
                 size = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_size
             except OSError:
                 size = None
-            return file_facts.observe(tree, action.path, size, file_facts.Digests())
+            return file_facts.observe(tree, action.path, size, file_facts.DigestCache())
 
         return await in_thread(look)
 

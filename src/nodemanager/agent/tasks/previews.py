@@ -18,7 +18,7 @@ from nodemanager.plan.steps import Blocked, Step
 
 
 @dataclass(frozen=True, slots=True)
-class Previews(Performer):
+class PlanPreviews(Performer):
     """Makes plans for tasks."""
 
     DROPPED = True

@@ -23,7 +23,7 @@ import msgspec
 
 from nodemanager.agent.tasks.engine import TaskEngine
 from nodemanager.agent.tasks.ledger import Entry
-from nodemanager.agent.tasks.reporter import ClaimLost, Gone, TaskReporter
+from nodemanager.agent.tasks.reporter import ClaimLost, TaskGone, TaskReporter
 from nodemanager.agent.tasks.telling import TaskNews
 from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.host.base import Busy, HostError
@@ -302,7 +302,7 @@ class TaskPart:
         """Have the API know that the task is ours; None = it is not. Nothing of it is done before."""
         try:
             await self._reporter.claim(entry)
-        except Gone:
+        except TaskGone:
             engine.drop(entry, TaskPhase.REFUSED, "", "it was ended or deleted before it began")
             return None
         except ClaimLost:

@@ -49,7 +49,7 @@ class ChangeState(StrEnum):
     """It does not publish this change."""
 
 
-class Content(StrEnum):
+class ContentSource(StrEnum):
     """Where a host takes the content of a set from."""
 
     SPEC = "spec"
@@ -63,7 +63,7 @@ class Content(StrEnum):
 class Choice(NamedTuple):
     """What of a set is for a host."""
 
-    content: Content
+    content: ContentSource
     revision: RevisionRef | None = None
     """None = nothing."""
 
@@ -246,23 +246,23 @@ def is_for_all(config_set: ConfigSet) -> bool:
 def chosen(config_set: ConfigSet, host: ObjectMeta, peers: Peers = ALONE) -> Choice:
     """Return what of a set is for a host, by its ManagedNode, whatever its labels say."""
     if not in_stages(config_set):
-        return Choice(Content.SPEC)
+        return Choice(ContentSource.SPEC)
     status = config_set.status.rollout
     if status is None:
-        return Choice(Content.HELD)
+        return Choice(ContentSource.HELD)
     members = list(members_of(config_set, peers))
     if not all(map(is_decided, (config_set, *members))):
         # Nobody has decided about it yet: what was decided about may be older than what hosts have.
-        return Choice(Content.HELD, status.stable)
+        return Choice(ContentSource.HELD, status.stable)
     if status.next is None:
         if is_left_behind(config_set, members):
-            return Choice(Content.HELD, status.stable)
-        return Choice(Content.REVISION, status.stable)
+            return Choice(ContentSource.HELD, status.stable)
+        return Choice(ContentSource.REVISION, status.stable)
     grouped = is_grouped(config_set)
     turn = has_turn_together(config_set, host, peers) if grouped else has_turn(status, host)
     if turn is None:
-        return Choice(Content.HELD, status.stable)
-    return Choice(Content.REVISION, status.next if turn else status.stable)
+        return Choice(ContentSource.HELD, status.stable)
+    return Choice(ContentSource.REVISION, status.next if turn else status.stable)
 
 
 def for_host(
@@ -276,16 +276,16 @@ def for_host(
     that has nothing of any takes what is stable, unless that is the old of one set and the new of another.
     """
     choice = chosen(config_set, host, peers)
-    if choice.content is Content.SPEC or (choice.content is Content.HELD and kept is not None):
+    if choice.content is ContentSource.SPEC or (choice.content is ContentSource.HELD and kept is not None):
         return choice
     if is_meant(choice.revision, host.labels):
-        held = choice.content is Content.HELD and (holds or is_half_stable(config_set, peers))
-        return choice if held else Choice(Content.REVISION, choice.revision)
-    if choice.content is Content.HELD and choice.revision is None:
+        held = choice.content is ContentSource.HELD and (holds or is_half_stable(config_set, peers))
+        return choice if held else Choice(ContentSource.REVISION, choice.revision)
+    if choice.content is ContentSource.HELD and choice.revision is None:
         waits = matching.matches(config_set, host.labels)
     else:
         waits = kept is not None and may_be_ahead(config_set, kept, choice)
-    return Choice(Content.HELD if waits else Content.REVISION)
+    return Choice(ContentSource.HELD if waits else ContentSource.REVISION)
 
 
 def may_be_ahead(config_set: ConfigSet, kept: ConfigSet, choice: Choice) -> bool:

@@ -34,7 +34,7 @@ from nodemanager.cli.views import fleet_preview_view, forms, output, plan_view
 from nodemanager.cli.views.maintenance import preview_view
 from nodemanager.fleet.previews.proposing import SAMPLE
 from nodemanager.host.process import runner
-from nodemanager.host.state.ownership_ledger import LedgerError, OwnershipLedger
+from nodemanager.host.state.ownership_ledger import OwnershipLedger, OwnershipLedgerError
 from nodemanager.host.state.vault import Vault
 from nodemanager.kube import conditions
 from nodemanager.plan import set_doubts
@@ -164,7 +164,7 @@ def _check(paths: tuple[Path, ...], everything: bool, options: dict[str, Any]) -
 
 
 async def _fleet(settings: connect.Settings, question: PreviewQuestion, form: str) -> int:
-    counter = preview_view.Counter(sys.stderr)
+    counter = preview_view.AnswerCounter(sys.stderr)
     async with connect.connect(settings) as client:
         with counter:
             outcome = await fleet_preview.look(client, settings.namespace, question, counter.show)
@@ -196,7 +196,7 @@ async def _prune(managed_host: ManagedHost, desired: Desired, told: SetsTold) ->
     ledger = OwnershipLedger(Vault(managed_host.tree.root, managed_host.state), keep=True)
     try:
         return await _put_back(managed_host, ledger, desired, told)
-    except LedgerError as error:
+    except OwnershipLedgerError as error:
         said = f"warning: cannot tell what would be taken back: {error}"
         click.echo(output.one_line(said), err=True)
         return []

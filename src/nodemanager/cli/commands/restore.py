@@ -91,7 +91,7 @@ async def _restore(tree: Tree, bucket: Bucket, backup: Backup, path: str) -> Res
     meta, data = backup.meta, bucket.read(backup)
     step = WriteFile(
         id=resources.file_id(path), sources=(), reason="restored", path=path,
-        before=file_facts.observe(tree, path, None, file_facts.Digests()),
+        before=file_facts.observe(tree, path, None, file_facts.DigestCache()),
         content=Content(data, hashlib.sha256(data).hexdigest()),
         mode=int(meta.mode, 8), uid=meta.uid, gid=meta.gid,
     )  # fmt: skip

@@ -23,7 +23,7 @@ from nodemanager.client.calls import Selection
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
 from nodemanager.fleet.maintenance import previews
-from nodemanager.fleet.maintenance.previews import Asked, Request
+from nodemanager.fleet.maintenance.previews import Asked, PreviewRequest
 from nodemanager.kube import errors
 
 POLL_SECONDS: Final = 1.0
@@ -48,9 +48,9 @@ class PreviewAnswer:
         return self.state == SUCCEEDED
 
 
-async def ask(client: Client, namespace: str, name: str, plan_hash: str) -> Request:
+async def ask(client: Client, namespace: str, name: str, plan_hash: str) -> PreviewRequest:
     """Write the request onto the maintenance, which is all that people may do."""
-    request = Request(plan_hash, secrets.token_hex(4))
+    request = PreviewRequest(plan_hash, secrets.token_hex(4))
 
     def noted(_found: NodeMaintenance) -> tuple[dict[str, object], str]:
         return {"metadata": {"annotations": {ANNOTATION_PREVIEW: request.text()}}}, ""
@@ -66,7 +66,7 @@ async def ask(client: Client, namespace: str, name: str, plan_hash: str) -> Requ
 
 
 async def follow(
-    client: Client, namespace: str, name: str, request: Request
+    client: Client, namespace: str, name: str, request: PreviewRequest
 ) -> AsyncIterator[list[NodeTask]]:
     """Yield the tasks of a request as often as one of them has ended, until all have."""
     selection = Selection(namespace, f"{ANNOTATION_PREVIEW}={request.id}")
@@ -90,7 +90,7 @@ async def follow(
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def take_back(client: Client, namespace: str, name: str, request: Request) -> bool:
+async def take_back(client: Client, namespace: str, name: str, request: PreviewRequest) -> bool:
     """Take a request off that nobody has answered; tell whether it was still there."""
     found = await client.get(NODE_MAINTENANCES, name, namespace)
     if found.metadata.annotations.get(ANNOTATION_PREVIEW) != request.text():

@@ -41,7 +41,7 @@ from nodemanager.controllers.node_maintenances.ahead import HostsAhead, TasksAhe
 from nodemanager.controllers.node_maintenances.observing import LABEL_ATTEMPT
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.previews import KEPT, Request
+from nodemanager.fleet.maintenance.previews import KEPT, PreviewRequest
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.tasks import fencing
 from nodemanager.kube import errors, times
@@ -70,7 +70,7 @@ class TaskWork:
 class PreviewOrder:
     """What a host is asked."""
 
-    request: Request
+    request: PreviewRequest
     steps: list[dict[str, Any]]
     deadline: datetime
 

@@ -23,7 +23,7 @@ from nodemanager.controllers.node_maintenances.undertaking import MaintenanceSna
 from nodemanager.fleet.maintenance import claims, plan, previews
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.plan import MaintenancePlanInput
-from nodemanager.fleet.maintenance.previews import Request
+from nodemanager.fleet.maintenance.previews import PreviewRequest
 from nodemanager.kube import errors, wording
 from nodemanager.kube.objects import ObjectKey
 
@@ -69,7 +69,7 @@ class Previewer:
         return News(ASKED, f"{said}, {rest} not" if rest else said)
 
     async def _ask(
-        self, seen: MaintenanceSnapshot, request: Request, asking: PreviewOrder, name: str
+        self, seen: MaintenanceSnapshot, request: PreviewRequest, asking: PreviewOrder, name: str
     ) -> None:
         meta = seen.maintenance.metadata
         host = self.hosts.get(ObjectKey(meta.namespace, name))

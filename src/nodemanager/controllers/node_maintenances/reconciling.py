@@ -60,7 +60,7 @@ from nodemanager.controllers.node_maintenances.upgrade_visits import UpgradeInpu
 from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver
 from nodemanager.controllers.registration import ControllerContext
 from nodemanager.fleet.maintenance import budget, openings, passes, questions
-from nodemanager.fleet.maintenance.budget import Room
+from nodemanager.fleet.maintenance.budget import BudgetRoom
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts
 from nodemanager.fleet.maintenance.passes import MaintenanceLook, Upkeep
@@ -199,9 +199,9 @@ class Maintainer:
             found[name] = self._protected.on(seen.maintenance.metadata.uid, facts)
         return found
 
-    async def _rooms(self, namespace: str) -> list[tuple[str, Room]]:
+    async def _rooms(self, namespace: str) -> list[tuple[str, BudgetRoom]]:
         """Return what the budgets of all maintenances leave that have a run."""
-        found: list[tuple[str, Room]] = []
+        found: list[tuple[str, BudgetRoom]] = []
         for one in self._maintenances.values():
             if one.metadata.namespace != namespace or one.status.run is None:
                 continue

@@ -29,7 +29,7 @@ from nodemanager.controllers.node_maintenances.orders import Orders, TaskWork
 from nodemanager.controllers.node_maintenances.upgrade_marks import UpgradeMarks
 from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver, Visited
 from nodemanager.fleet.maintenance import claims, reasons, visits
-from nodemanager.fleet.maintenance.budget import Room
+from nodemanager.fleet.maintenance.budget import BudgetRoom
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.decide import HostWait
 from nodemanager.fleet.maintenance.facts import HostFacts
@@ -65,7 +65,7 @@ class UpgradeInputs:
     """What is known of hosts besides their own objects."""
 
     facts: Callable[[ManagedNode], HostFacts]
-    rooms: Callable[[str], Awaitable[list[tuple[str, Room]]]]
+    rooms: Callable[[str], Awaitable[list[tuple[str, BudgetRoom]]]]
     """Returns what the budgets of maintenances that run in a namespace leave, with their names."""
     unrecorded: Callable[[str], Problem | None]
     """Returns why nothing new may begin in a namespace."""

@@ -36,7 +36,7 @@ from nodemanager.controllers.gate_asking import Asker
 from nodemanager.controllers.registration import ControllerContext
 from nodemanager.controllers.rollouts import membership, revisions, waking
 from nodemanager.controllers.rollouts.following import Defaults
-from nodemanager.controllers.rollouts.gating import Asked, GateReader
+from nodemanager.controllers.rollouts.gating import GatedRollout, GateReader
 from nodemanager.controllers.rollouts.looked_at import LookedAt, asked_about, asked_changes, in_order, parted
 from nodemanager.controllers.rollouts.steady_clock import SteadyClock
 from nodemanager.fleet.rollout import beginning, grouping, judging, telling
@@ -45,7 +45,7 @@ from nodemanager.fleet.rollout.gates import LOOK_SECONDS
 from nodemanager.fleet.rollout.grouping import GroupDecision
 from nodemanager.fleet.rollout.looking import RolloutLook
 from nodemanager.fleet.rollout.reasons import RolloutReason
-from nodemanager.fleet.rollout.remembering import HostMemory, Part
+from nodemanager.fleet.rollout.remembering import HostMemory, RolloutPart
 from nodemanager.fleet.rollout.witness import Witness
 from nodemanager.kube import errors
 from nodemanager.kube.objects import ObjectKey, key_of
@@ -128,7 +128,7 @@ class Rollouts:
         if current is None:
             try:
                 current = await revisions.create(self.client, config_set, known)
-            except revisions.TooLarge as error:
+            except revisions.RevisionTooLarge as error:
                 name = config_set.metadata.name
                 said = f"what {name} says now cannot be kept as a revision: {error}"
                 raise _CannotKeep(said) from error
@@ -174,7 +174,7 @@ class Rollouts:
                 await write_status(self.client, CONFIG_SETS, one, one.status, status)
 
     async def _look(
-        self, key: ObjectKey, looked: Sequence[LookedAt], about: Asked, nodes: Sequence[ManagedNode]
+        self, key: ObjectKey, looked: Sequence[LookedAt], about: GatedRollout, nodes: Sequence[ManagedNode]
     ) -> RolloutLook:
         now, monotonic = self.now(), asyncio.get_running_loop().time()
         interrupted = self.nodes.interrupted or self.config_sets.interrupted
@@ -248,7 +248,7 @@ def decide(
     base = beginning.begin(rollout, old, current, look.now, judging.newest(nodes, look.now))
     if rollout is None or not is_staged(rollout):
         return RolloutDecision(base)
-    return judging.go_on(rollout, base, lambda status: [Part(meta.name, status)], nodes, look)
+    return judging.go_on(rollout, base, lambda status: [RolloutPart(meta.name, status)], nodes, look)
 
 
 def build(context: ControllerContext) -> Reconcile:

@@ -18,7 +18,7 @@ from typing import Final
 from nodemanager.api.audit import record as records
 from nodemanager.fleet.audit import diagnosing, evidence, unproven
 from nodemanager.fleet.audit.diagnosing import AuditFinding
-from nodemanager.fleet.audit.keyring import Keyring, Untrusted
+from nodemanager.fleet.audit.keyring import Keyring, UntrustedCheckpoint
 from nodemanager.fleet.audit.unproven import Unproven
 from nodemanager.tlog import checkpoints, cosignatures, notes
 from nodemanager.tlog.merkle import Frontier
@@ -179,7 +179,7 @@ class Verifier:
                 self._segment(line)
             else:
                 self._keys.declare(evidence.key_of(line))
-        except Untrusted as error:
+        except UntrustedCheckpoint as error:
             what = "the checkpoint" if line.startswith(evidence.CHECKPOINT) else "the key"
             self._find(
                 error.kind,
@@ -192,7 +192,7 @@ class Verifier:
         number = self._new.at
         try:
             self._keys.hand_over(records.decode(line).to)
-        except Untrusted as error:
+        except UntrustedCheckpoint as error:
             self._find(error.kind, number, number, f"record {number}: {error}")
         except records.BadRecord:
             pass  # it is not what was signed, or its number shows that it cannot be read

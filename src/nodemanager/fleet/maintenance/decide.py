@@ -15,7 +15,7 @@ from typing import Final
 
 from nodemanager.api.maintenance.nodemaintenance import DEFAULT_STOP_AFTER
 from nodemanager.fleet.maintenance import budget, facts, progress
-from nodemanager.fleet.maintenance.budget import Room
+from nodemanager.fleet.maintenance.budget import BudgetRoom
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts
 from nodemanager.fleet.maintenance.progress import HostStage, RunProgress
@@ -226,7 +226,9 @@ def _own(known: MaintenanceFacts, host: HostFacts, one: RunProgress) -> _Why | N
     return None
 
 
-def _turn(known: MaintenanceFacts, name: str, before: Reason | None, room: Room, working: int) -> _Why | None:
+def _turn(
+    known: MaintenanceFacts, name: str, before: Reason | None, room: BudgetRoom, working: int
+) -> _Why | None:
     """Return why it is not this host's turn."""
     if before is not None:
         return before, "", None

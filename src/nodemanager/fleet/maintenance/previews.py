@@ -28,7 +28,7 @@ ALL: Final = "all"
 _REQUEST: Final = re.compile(r"([0-9a-f]{64}) ([a-z0-9]{1,16})")
 
 
-class Request(NamedTuple):
+class PreviewRequest(NamedTuple):
     """What somebody asked for."""
 
     plan_hash: str
@@ -50,10 +50,10 @@ class Asked(NamedTuple):
     """Those that there are too many of."""
 
 
-def request_of(text: str) -> Request | None:
+def request_of(text: str) -> PreviewRequest | None:
     """Return what an annotation asks for; None if it is none of ours."""
     found = _REQUEST.fullmatch(text)
-    return None if found is None else Request(found[1], found[2])
+    return None if found is None else PreviewRequest(found[1], found[2])
 
 
 def steps(work: RunWork) -> tuple[TaskStep, ...]:

@@ -14,7 +14,7 @@ from typing import Final
 from nodemanager.api.common import enforcement
 from nodemanager.api.common.enforcement import Enforcement
 from nodemanager.fleet.maintenance import facts
-from nodemanager.fleet.maintenance.budget import Room
+from nodemanager.fleet.maintenance.budget import BudgetRoom
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.decide import HostWait
 from nodemanager.fleet.maintenance.facts import HostFacts
@@ -66,7 +66,7 @@ class RepairedSet:
 class Budgets:
     """What there is room for."""
 
-    rooms: Mapping[str, Room]
+    rooms: Mapping[str, BudgetRoom]
     """What each budget leaves, by the object that it is of."""
     running: AbstractSet[str] = frozenset()
     """Those of maintenances that have a run: they hold for all hosts that they mean."""

@@ -15,7 +15,7 @@ from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.disruption import Budget
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
 from nodemanager.fleet.maintenance import budget
-from nodemanager.fleet.maintenance.budget import Room
+from nodemanager.fleet.maintenance.budget import BudgetRoom
 from nodemanager.fleet.maintenance.claims import Claim
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.reasons import Reason
@@ -108,13 +108,15 @@ def _repaired(config_set: ConfigSet, around: Around, now: datetime) -> RepairedS
     return RepairedSet.at(name, config_set.spec.enforcement, now)
 
 
-def _room_of(maintenance: MaintenanceBudget, around: Around, away: AbstractSet[str]) -> Room:
+def _room_of(maintenance: MaintenanceBudget, around: Around, away: AbstractSet[str]) -> BudgetRoom:
     names = {name for name, one in around.sets.items() if owner_of(one) == maintenance.uid}
     ours = _is_for(lambda claim: claim.uid == maintenance.uid or claim.repairs in names)
     return budget.room_of(maintenance.budget, maintenance.groups, around.facts, away, ours)
 
 
-def _own_room(config_set: ConfigSet, hosts: Iterable[str], around: Around, away: AbstractSet[str]) -> Room:
+def _own_room(
+    config_set: ConfigSet, hosts: Iterable[str], around: Around, away: AbstractSet[str]
+) -> BudgetRoom:
     """Return the room of a set that no maintenance owns: one of its hosts at a time.
 
     So it does not matter how many it is for, but only whether those that ask, or are away, are among them.

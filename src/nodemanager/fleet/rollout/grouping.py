@@ -31,7 +31,7 @@ from nodemanager.api.common.rollout_groups import GroupMember, GroupRef
 from nodemanager.fleet.rollout import beginning, judging, widening
 from nodemanager.fleet.rollout.looking import RolloutLook, elapsed
 from nodemanager.fleet.rollout.reasons import RolloutReason
-from nodemanager.fleet.rollout.remembering import Part
+from nodemanager.fleet.rollout.remembering import RolloutPart
 from nodemanager.fleet.rollout.witness import Witness
 from nodemanager.kube.objects import ObjectMeta
 
@@ -98,9 +98,9 @@ def decide(
     base = beginning.begin(rollout, old, _reference(change), look.now, newest)
     about = change if change.id else joint.change  # sets that say again what is stable return from that
 
-    def parts_of(status: RolloutStatus) -> list[Part]:
+    def parts_of(status: RolloutStatus) -> list[RolloutPart]:
         views = {one.name: published(one, olds[one.name], about, status) for one in members}
-        return [Part(one, view) for one, view in views.items() if view.next or view.refused]
+        return [RolloutPart(one, view) for one, view in views.items() if view.next or view.refused]
 
     gates = look.gates._replace(mismatch=mismatch(members), settling=_settles(base, look.now))
     found = judging.go_on(rollout, base, parts_of, nodes, look._replace(gates=gates))

@@ -20,7 +20,7 @@ from nodemanager.fleet.rollout.deciding import RolloutDecision
 from nodemanager.fleet.rollout.facts import RolloutHost, RolloutProgress, RolloutQuestion
 from nodemanager.fleet.rollout.host_views import HostView
 from nodemanager.fleet.rollout.looking import RolloutLook
-from nodemanager.fleet.rollout.remembering import HostMemory, Judged, Part
+from nodemanager.fleet.rollout.remembering import HostMemory, Judged, RolloutPart
 from nodemanager.fleet.rollout.witness import NOTHING, Witness
 from nodemanager.kube import times
 from nodemanager.kube.objects import ObjectMeta
@@ -35,12 +35,12 @@ WORST: Final = (
 )
 
 
-PartsOf = Callable[[RolloutStatus], Sequence[Part]]
+PartsOf = Callable[[RolloutStatus], Sequence[RolloutPart]]
 """Returns the sets of a rollout that is so far."""
 
 
 def hosts_of(
-    parts: Sequence[Part],
+    parts: Sequence[RolloutPart],
     nodes: Sequence[ManagedNode],
     *,
     known: Witness = NOTHING,
@@ -129,7 +129,7 @@ def newest(nodes: Iterable[ManagedNode], now: datetime) -> datetime:
 def _judged(
     rollout: Rollout,
     base: RolloutStatus,
-    parts: Sequence[Part],
+    parts: Sequence[RolloutPart],
     nodes: Sequence[ManagedNode],
     look: RolloutLook,
 ) -> tuple[Witness, list[RolloutHost]]:

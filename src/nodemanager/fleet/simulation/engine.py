@@ -16,7 +16,7 @@ from nodemanager.fleet.maintenance.decide import MaintenanceDecision
 from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts, Run, TaskFacts
 from nodemanager.fleet.maintenance.passes import MaintenanceLook, Upkeep
 from nodemanager.fleet.maintenance.runs import OperationMemory, run_id
-from nodemanager.fleet.maintenance.states import Hold, Visit
+from nodemanager.fleet.maintenance.states import Visit, VisitHold
 from nodemanager.fleet.series import HostGroup
 from nodemanager.fleet.simulation.record import SimRecord, SimRun, SimVisit
 from nodemanager.fleet.simulation.world import Dice, SimHost, SimMaintenance
@@ -202,7 +202,7 @@ class Engine:
             self._order(one, host, host.claim)
             self._facts.pop(host.name, None)
             found = visits.advance(self._evidence(one, host, host.claim))
-            if isinstance(found, Hold):
+            if isinstance(found, VisitHold):
                 self._wake(found.next_check)
                 return
             host.claim = found.claim

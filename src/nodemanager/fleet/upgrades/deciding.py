@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from nodemanager.fleet.maintenance import facts
-from nodemanager.fleet.maintenance.budget import Room
+from nodemanager.fleet.maintenance.budget import BudgetRoom
 from nodemanager.fleet.maintenance.claims import Claim
 from nodemanager.fleet.maintenance.decide import HostWait
 from nodemanager.fleet.maintenance.facts import HostFacts
@@ -51,7 +51,7 @@ class UpgradeDecision:
 
 def decide(
     asking: Iterable[AskingHost],
-    rooms: Sequence[tuple[str, Room]],
+    rooms: Sequence[tuple[str, BudgetRoom]],
     now: datetime,
     stopped: tuple[Reason, str] | None = None,
 ) -> UpgradeDecision:
@@ -120,7 +120,7 @@ def _is_kept_cordoned(host: HostFacts) -> bool:
     return ours and not host.works and not (isinstance(claim, Claim) and claim.uid == host.uid)
 
 
-def _refused(host: HostFacts, rooms: Sequence[tuple[str, Room]]) -> tuple[Reason, str] | None:
+def _refused(host: HostFacts, rooms: Sequence[tuple[str, BudgetRoom]]) -> tuple[Reason, str] | None:
     """Return which budget has no room for a host; one that is away already takes none."""
     if facts.unavailable(host) is not None:
         return None

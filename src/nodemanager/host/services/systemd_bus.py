@@ -37,7 +37,7 @@ _MATCH: Final = f"sender='{_DESTINATION}',interface='{_MANAGER}',member='JobRemo
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class ManagerSession:
     """A conversation with one manager."""
 
     connection: BusConnection
@@ -113,7 +113,7 @@ class Visit:
 
 
 @asynccontextmanager
-async def visit(tree: Tree, user: str = "") -> AsyncIterator[Visit]:
+async def visit(tree: Tree, user: str = "") -> AsyncIterator[ManagerSession]:
     """Talk to the manager of the host, or to that of a user."""
     found = await (_open_user(tree, user) if user else _open_system(tree))
     try:
@@ -130,28 +130,28 @@ def whereabouts(tree: Tree, user: str = "") -> tuple[str, ...]:
     return ("/etc/passwd",) if number is None else (USER_PRIVATE.format(number),)
 
 
-async def _open_system(tree: Tree) -> Visit:
+async def _open_system(tree: Tree) -> ManagerSession:
     """Over the bus, which is the documented way; straight to systemd where no bus runs, as systemctl does."""
     try:
         return await _open_bus(tree.outside(SYSTEM_BUS))
     except BusError as error:
         try:
-            return Visit(await BusConnection.open(tree.outside(SYSTEM_PRIVATE)), has_bus=False)
+            return ManagerSession(await BusConnection.open(tree.outside(SYSTEM_PRIVATE)), has_bus=False)
         except BusUnreachable as second:
             raise BusUnreachable(f"cannot reach systemd: {error}; {second}") from second
 
 
-async def _open_bus(path: str) -> Visit:
+async def _open_bus(path: str) -> ManagerSession:
     connection = await BusConnection.open(path)
     try:
         await connection.call(_to_bus("Hello"), HELLO_SECONDS)
     except BaseException:
         await connection.close()
         raise
-    return Visit(connection, has_bus=True)
+    return ManagerSession(connection, has_bus=True)
 
 
-async def _open_user(tree: Tree, user: str) -> Visit:
+async def _open_user(tree: Tree, user: str) -> ManagerSession:
     """Straight to the user's systemd, which lets root in; the bus of a user lets nobody else in."""
     await users.learn(tree, [user])
     number = users.user_numbers(tree, [user]).get(user)
@@ -159,7 +159,7 @@ async def _open_user(tree: Tree, user: str) -> Visit:
         raise HostError(f"cannot reach the services of {user}: there is no such user; declare what brings it")
     path = tree.outside(USER_PRIVATE.format(number))
     try:
-        return Visit(await BusConnection.open(path, owner=number), has_bus=False)
+        return ManagerSession(await BusConnection.open(path, owner=number), has_bus=False)
     except BusUnreachable as error:
         cause = error.__cause__
         if isinstance(cause, OSError) and cause.errno in (errno.ENOENT, errno.ECONNREFUSED):

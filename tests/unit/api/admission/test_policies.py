@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodemanager.kube.admission.expressions import EvaluationBudget
-from nodemanager.kube.admission.policies import Inputs, PolicyOutcome, Refusal, compile_policy
+from nodemanager.kube.admission.policies import PolicyInputs, PolicyOutcome, Refusal, compile_policy
 from nodemanager.kube.cel.lib.authz import AuthorizerValue
 from nodemanager.kube.rbac.identity import Attributes, User
 from nodemanager.kube.rbac.rules import AccessDecision
@@ -20,7 +20,7 @@ LOOP = f"{BIG}.all(a, {BIG}.all(b, {BIG}.all(c, a + b + c >= 0)))"
 def _ask(spec: dict[str, Any], budget: EvaluationBudget | None = None, **inputs: Any) -> PolicyOutcome:
     policy = compile_policy({"metadata": {"name": "p"}, "spec": spec})
     given_inputs = {"request": {"operation": "CREATE"}, "new": {"a": 1}, "old": None, **inputs}
-    return policy.evaluate(Inputs(**given_inputs), budget or EvaluationBudget())
+    return policy.evaluate(PolicyInputs(**given_inputs), budget or EvaluationBudget())
 
 
 def _holds(*expressions: str, **more: Any) -> dict[str, Any]:

@@ -99,11 +99,11 @@ def show(number: int, path: Path | None, settings: connect.Settings, form: str) 
     click.echo(report.text())
 
 
-def _source(path: Path | None, settings: connect.Settings) -> audit_log.Source:
+def _source(path: Path | None, settings: connect.Settings) -> audit_log.LogSource:
     return audit_log.of_path(path) if path is not None else asyncio.run(audit_log.of_cluster(settings))
 
 
-def _records(source: audit_log.Source) -> Iterator[Record]:
+def _records(source: audit_log.LogSource) -> Iterator[Record]:
     for line in source.lines:
         if not line.startswith(_MARKS):
             try:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from nodemanager.cli import audit_log
-from nodemanager.cli.audit_log import CLUSTER, Source
+from nodemanager.cli.audit_log import CLUSTER, LogSource
 from nodemanager.cli.settings import connect
 from nodemanager.cli.views import forms, output
 from nodemanager.fleet.audit import diagnosing, proving
@@ -107,7 +107,9 @@ def _compare_hosts(chains: ToldChains, settings: connect.Settings) -> list[str]:
     return []
 
 
-def _tell(source: Source, report: VerificationReport, missing: list[str], alarms: dict[str, Alarm]) -> None:
+def _tell(
+    source: LogSource, report: VerificationReport, missing: list[str], alarms: dict[str, Alarm]
+) -> None:
     for host, alarm in sorted(alarms.items()):
         click.echo(output.one_line(f"the chain of host {host}: {alarm.verdict}: {alarm.message}"))
     for one in report.findings:

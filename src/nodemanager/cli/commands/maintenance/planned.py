@@ -105,7 +105,7 @@ async def _preview(client: Client, namespace: str, found: Shown, timeout: float)
         return previews.answers(asked, [])
     request = await previews.ask(client, namespace, name, plan_table.hash_of(found.judged))
     tasks: list[NodeTask] | None = None
-    counter = preview_view.Counter(sys.stderr)
+    counter = preview_view.AnswerCounter(sys.stderr)
     with contextlib.suppress(TimeoutError), counter:
         async with asyncio.timeout(timeout):
             async for tasks in previews.follow(client, namespace, name, request):

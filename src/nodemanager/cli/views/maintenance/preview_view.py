@@ -15,7 +15,7 @@ PACKAGES: Final = 5
 HOSTS: Final = 5
 
 
-class Counter:
+class AnswerCounter:
     """How many hosts have answered: in place on a terminal, a line for each change elsewhere."""
 
     def __init__(self, out: TextIO) -> None:
