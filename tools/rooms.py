@@ -18,6 +18,7 @@ SHARED: Final[Mapping[str, str]] = {
     "Change": "not yet looked at: of a cache, and of the storage of a site; backends of others import theirs",
     "DeleteOptions": "Kubernetes' word: as the client sends it, and as the server reads it",
     "Entry": "not yet looked at: of the ledger of tasks, and of the table of commands",
+    "Event": "not yet looked at: Kubernetes' Event, and a line of what drbdsetup tells",
     "HostWatch": "the same idea: the Protocol of the one who listens, and the watch of the host",
     "PathProbe": "not yet looked at: as a task asks for it, and the probe itself",
     "Report": "not yet looked at: text for people, and what LINSTOR says of a pool",

@@ -14,7 +14,7 @@ from nodemanager.api.maintenance.maintenanceapproval import MaintenanceApprovalS
 from nodemanager.api.maintenance.nodemaintenance import Approval, NodeMaintenance, NodeMaintenanceSpec
 from nodemanager.api.maintenance.windows import WindowSpec
 from nodemanager.fleet.maintenance import beginning, openings, plan, steps
-from nodemanager.fleet.maintenance.beginning import Owner
+from nodemanager.fleet.maintenance.beginning import VisitOwner
 from nodemanager.fleet.maintenance.claims import State
 from nodemanager.fleet.maintenance.facts import HostFacts, NodeFacts
 from nodemanager.fleet.maintenance.openings import Durations, WindowView
@@ -108,7 +108,7 @@ def test_groups_are_expected_one_after_the_other() -> None:
 
 
 def test_a_visit_begins_as_the_node_and_the_steps_want_it() -> None:
-    owner = Owner("monday", "m", 3, "r1")
+    owner = VisitOwner("monday", "m", 3, "r1")
     node = HostFacts("a", "uid-a", SUNDAY, node=NodeFacts())
     reboots, touches = made_of(), made_of(step=TOUCH)
     rules = beginning.rules_of(reboots.spec, reboots.window, reboots.work)
@@ -129,7 +129,7 @@ def test_the_end_of_the_window_reaches_the_host_as_the_deadline_of_its_task(poli
     found = made_of()
     rules = beginning.rules_of(found.spec, window, found.work)
     host = HostFacts("a", "uid-a", SUNDAY)
-    claim = beginning.claim(Owner("m", "m", 1, "r"), host, 0, found.spec, rules, MONDAY)
+    claim = beginning.claim(VisitOwner("m", "m", 1, "r"), host, 0, found.spec, rules, MONDAY)
     view = WindowView(open=True, closes_at=MONDAY + timedelta(minutes=30))
     assert beginning.task_deadline(claim, window, view) == (view.closes_at if cut else claim.expires)
     assert rules.undo_expired == (policy == "abortAndUndo")

@@ -19,7 +19,7 @@ from nodemanager.controllers.node_maintenances.protecting import ProtectedHosts
 from nodemanager.controllers.node_maintenances.undertaking import MaintenanceSnapshot
 from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver, Visited
 from nodemanager.fleet.maintenance import beginning
-from nodemanager.fleet.maintenance.beginning import Owner
+from nodemanager.fleet.maintenance.beginning import VisitOwner
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.decide import HostStart
 from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts
@@ -102,7 +102,7 @@ class HostsInWork:
             return AT_ONCE
         if await self.protected.keep(about, facts):  # the next one has its turn, at the next look
             return AT_ONCE
-        owner = Owner(meta.name, meta.uid, meta.generation, known.run.id)
+        owner = VisitOwner(meta.name, meta.uid, meta.generation, known.run.id)
         claim = beginning.claim(owner, facts, start.attempt, seen.maintenance.spec, about.rules, seen.now)
         try:
             await self.driver.write(about, host, claim)

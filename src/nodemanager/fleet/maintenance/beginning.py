@@ -19,7 +19,7 @@ from nodemanager.kube.go import durations
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class VisitOwner:
     """The maintenance and the run that a visit is for."""
 
     name: str
@@ -55,7 +55,12 @@ def longest(spec: NodeMaintenanceSpec) -> timedelta:
 
 
 def claim(
-    owner: Owner, host: HostFacts, attempt: int, spec: NodeMaintenanceSpec, rules: VisitRules, now: datetime
+    owner: VisitOwner,
+    host: HostFacts,
+    attempt: int,
+    spec: NodeMaintenanceSpec,
+    rules: VisitRules,
+    now: datetime,
 ) -> Claim:
     """Return the claim with which the visit of a host begins."""
     state = visits.first_state(host, rules)

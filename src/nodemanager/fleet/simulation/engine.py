@@ -10,7 +10,7 @@ from typing import Final
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.fleet import series
 from nodemanager.fleet.maintenance import beginning, facts, openings, passes, visits
-from nodemanager.fleet.maintenance.beginning import Owner
+from nodemanager.fleet.maintenance.beginning import VisitOwner
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.decide import MaintenanceDecision
 from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts, Run, TaskFacts
@@ -189,7 +189,7 @@ class Engine:
     # Visits
 
     def _start(self, one: SimMaintenance, host: SimHost, attempt: int) -> None:
-        owner = Owner(one.name, one.uid, 1, one.run.id if one.run is not None else "")
+        owner = VisitOwner(one.name, one.uid, 1, one.run.id if one.run is not None else "")
         known = self._known_of(host)
         host.claim = beginning.claim(owner, known, attempt, one.spec, one.rules(), self.now)
         self._facts.pop(host.name, None)
