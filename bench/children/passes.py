@@ -22,7 +22,7 @@ from nodemanager.agent.parts import Agent
 from nodemanager.cli.settings import connect
 from nodemanager.client.http.transport import HttpTransport
 from nodemanager.client.verbs import Client
-from nodemanager.host.files.file_facts import Digests
+from nodemanager.host.files.file_facts import DigestCache
 from nodemanager.runtime import metrics
 
 
@@ -38,7 +38,7 @@ async def main(kubeconfig: str, root: str, hostname: str) -> None:
     try:
         while line := await asyncio.to_thread(sys.stdin.readline):
             if line.strip() == "forgetful":
-                agent.managed_host.converger.observer.digests = Digests()
+                agent.managed_host.converger.observer.digests = DigestCache()
             print(json.dumps(await _pass(agent)), flush=True)
     finally:
         for task in following:

@@ -17,7 +17,7 @@ import msgspec
 
 from bench.children import until_input_ends
 from nodemanager.api.common import choosing
-from nodemanager.api.common.choosing import Content
+from nodemanager.api.common.choosing import ContentSource
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.managednode import MANAGED_NODES, AppliedConfigSet
 from nodemanager.api.common.rollout import RolloutStatus
@@ -54,7 +54,7 @@ class RolloutAgents:
             return
         for host in self.hosts:
             choice = choosing.chosen(config_set, host)
-            if choice.content is not Content.REVISION or choice.revision is None:
+            if choice.content is not ContentSource.REVISION or choice.revision is None:
                 continue
             ref = choice.revision
             if self._has.get(host.name) != ref.digest:

@@ -12,7 +12,7 @@ from nodemanager.api.audit import record as records
 from nodemanager.api.audit.record import Record
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.fleet.audit import host_chains
-from nodemanager.fleet.audit.host_chains import Known, Verdict
+from nodemanager.fleet.audit.host_chains import ChainVerdict, KnownChain
 from support import cli
 from support.agent_process import Agent, Api, Starts, owned
 from support.folder_host import furnish
@@ -70,8 +70,8 @@ async def test_what_the_agent_and_people_do_is_in_the_chain(api: Api, start: Sta
 
     last = (await api.until(told)).status.audit_chain
     assert last is not None
-    judged = host_chains.judge(Known((first,)), last, lines(agent))
-    assert judged.verdict == Verdict.FINE, judged
+    judged = host_chains.judge(KnownChain((first,)), last, lines(agent))
+    assert judged.verdict == ChainVerdict.FINE, judged
     text = agent.at(CHAIN).read_text()
     assert not [word for word in ("hush", "drift\\n", "one\\n") if word in text], "no content"
     assert agent.at(CHAIN).stat().st_mode & 0o777 == 0o600

@@ -66,7 +66,7 @@ async def test_a_host_begins_and_ends_when_its_addresses_answer_as_wanted(site: 
         waits = await site.until(waits_for("GateBefore"))
         assert first_wait(waits) == f"http {endpoint.url}/{host}/ready: answered 503, not 200"
         assert site.agents.taken == []
-        around = await reading.surroundings(site.client, site.namespace, [waits])
+        around = await reading.read_maintenances(site.client, site.namespace, [waits])
         judged = judging.judge(waits, around)
         assert [(one.reason, one.object) for one in judged.hosts.waits.values()] == [
             ("GateBefore", first_wait(waits))
@@ -79,7 +79,7 @@ async def test_a_host_begins_and_ends_when_its_addresses_answer_as_wanted(site: 
             )
         )
         assert proves.status.phase == "Running"
-        around = await reading.surroundings(site.client, site.namespace, [proves])
+        around = await reading.read_maintenances(site.client, site.namespace, [proves])
         assert [one.object for one in judging.judge(proves, around).hosts.waits.values()] == [
             "shop: 1 of 1 results are not == 1, such as 0"
         ]

@@ -13,7 +13,7 @@ from nodemanager.api import crds
 from nodemanager.server.kinds import builtin_schemas
 from nodemanager.server.kinds.crds import kinds_of
 from nodemanager.server.openapi.documents import Documents
-from nodemanager.server.openapi.http import Question, respond
+from nodemanager.server.openapi.http import OpenApiRequest, respond
 from nodemanager.server.openapi.kinds import published
 from support import openapi_judge
 from support.apiserver import ApiServer
@@ -223,7 +223,7 @@ def test_v2_definitions_state_the_same_facts(api: RawApi) -> None:
 )
 def test_questions_are_answered_alike(path: str, accept: str, kube: ApiServer) -> None:
     bare, _, query = path.partition("?hash=")
-    reply = respond(OUR_DOCUMENTS, Question(bare, query, accept), datetime.now(UTC))
+    reply = respond(OUR_DOCUMENTS, OpenApiRequest(bare, query, accept), datetime.now(UTC))
     code, headers = ask_headers(kube, path, accept)
     assert reply.status == code
     for name in ("Content-Type", "Vary"):

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from nodemanager.api.common import choosing
-from nodemanager.api.common.choosing import Content
+from nodemanager.api.common.choosing import ContentSource
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES, AppliedConfigSet, ManagedNode
 from nodemanager.api.common.rollout import STABLE, UNDONE, RolloutStatus
@@ -92,9 +92,9 @@ async def report(site: RolloutSite) -> None:
         said = []
         for one in sets:
             name, choice = one.metadata.name, choosing.chosen(one, node.metadata, peers)
-            if choice.content is Content.HELD and name in last:
+            if choice.content is ContentSource.HELD and name in last:
                 said.append(last[name])
-            elif choice.content is Content.REVISION and (ref := choice.revision) is not None:
+            elif choice.content is ContentSource.REVISION and (ref := choice.revision) is not None:
                 fails = ref.revision in site.broken and name.startswith("app")
                 said.append(
                     AppliedConfigSet(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.host.base import HostError, Wanted
+from nodemanager.host.base import HostError, WantedPackage
 from nodemanager.host.packages import common
 from nodemanager.host.process.runner import RunError
 from support import debian_packages, scripts
@@ -89,9 +89,9 @@ async def test_what_is_refused_runs_nothing(host: PackageRoot) -> None:
         except HostError:
             refused += 1
             assert not await attempt(manager.candidates([name]))
-            assert not await attempt(manager.install([Wanted(name)]))
+            assert not await attempt(manager.install([WantedPackage(name)]))
             assert not await attempt(manager.remove([name]))
-            assert not await attempt(manager.install([Wanted("nm-lib", name)])) or not name
+            assert not await attempt(manager.install([WantedPackage("nm-lib", name)])) or not name
     assert refused > CASES
     assert [argv for argv in host.ran if "install" in argv or "-S" in argv or "remove" in argv] == []
     assert await manager.installed() == before
@@ -101,13 +101,13 @@ async def test_what_passes_is_looked_up_as_a_name_and_nothing_else_comes_or_goes
     host: PackageRoot, tmp_path: Path
 ) -> None:
     manager = host.manager()
-    await manager.install([Wanted("nm-lib")])
+    await manager.install([WantedPackage("nm-lib")])
     before = dict(await manager.installed())
     here = {path.name for path in (tmp_path / "trap").iterdir()}
     for name in names(CASES):
         offered = await manager.candidates([name])
         assert set(offered) <= {name}, (name, offered)
-        came = await attempt(manager.install([Wanted(name)]))
+        came = await attempt(manager.install([WantedPackage(name)]))
         after = await manager.installed()
         assert not came or name in after, (name, after)
         assert {one: after[one] for one in before} == before, f"{name} changed something else"
@@ -123,7 +123,7 @@ async def test_a_name_that_ends_like_a_wish_is_still_a_name(host: PackageRoot) -
     """`g++` is a package; to apt, `nm-lib+` is the wish to install nm-lib, and `nm-lib-` to remove it."""
     manager = host.manager()
     before = await manager.installed()
-    await manager.install([Wanted("g++")])
+    await manager.install([WantedPackage("g++")])
     assert set(await manager.installed()) >= {"g++"}
     await manager.remove(["g++"])
     assert await manager.installed() == before

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.host.base import Busy, PackageManager, ToolFailed, Wanted
+from nodemanager.host.base import Busy, PackageManager, ToolFailed, WantedPackage
 from support import debian_packages
 from support.package_roots import AptRoot, PackageRoot, PacmanRoot, RpmRoot
 
@@ -44,7 +44,7 @@ async def test_installs_all_in_one_transaction_with_what_they_need(host: Package
     host.publish("nm-other", "3.0-1")
     host.synchronize()
     manager = host.manager()
-    await manager.install([Wanted("nm-app"), Wanted("nm-other", "3.0-1")])
+    await manager.install([WantedPackage("nm-app"), WantedPackage("nm-other", "3.0-1")])
     installed = await manager.installed()
     assert {name: installed.get(name) for name in ("nm-app", "nm-lib", "nm-other")} == {
         "nm-app": "1.0-1",
@@ -70,12 +70,12 @@ async def remembered(manager: PackageManager) -> Mapping[str, str]:
 async def test_installed_is_read_again_only_when_it_changed(host: PackageRoot) -> None:
     offer(host)
     manager = host.manager()
-    await manager.install([Wanted("nm-lib")])
+    await manager.install([WantedPackage("nm-lib")])
     first = await remembered(manager)
     host.ran.clear()
     assert await manager.installed() is first
     assert host.ran == []
-    await manager.install([Wanted("nm-app")])
+    await manager.install([WantedPackage("nm-app")])
     assert (await manager.installed())["nm-app"] == "1.0-1"
 
 
@@ -86,23 +86,23 @@ async def test_an_unknown_package_is_named_with_the_fix(host: PackageRoot) -> No
         " correct the name, or add the repository"
     )
     with pytest.raises(ToolFailed, match=message):
-        await host.manager().install([Wanted("nm-lib"), Wanted("nm-nosuch")])
+        await host.manager().install([WantedPackage("nm-lib"), WantedPackage("nm-nosuch")])
     assert "nm-lib" not in await host.manager().installed()
 
 
 async def test_a_rehearsal_tells_what_would_be_refused_and_changes_nothing(host: PackageRoot) -> None:
     offer(host)
     manager = host.manager()
-    await manager.install([Wanted("nm-app")])
+    await manager.install([WantedPackage("nm-app")])
     host.publish("nm-other", "3.0-1")
     host.synchronize()
     await manager.candidates(["nm-other"])
     before = await manager.installed()
-    wanted = [Wanted("nm-other"), Wanted("nm-nosuch"), Wanted("nm-lib", "7.0-1")]
+    wanted = [WantedPackage("nm-other"), WantedPackage("nm-nosuch"), WantedPackage("nm-lib", "7.0-1")]
     refused = await manager.rehearse(wanted, ["nm-lib"])
     assert set(refused) == {"nm-nosuch", "nm-lib"}
     assert refused["nm-nosuch"].startswith("cannot install nm-nosuch: no such package")
-    assert await manager.rehearse([Wanted("nm-other")], ["nm-app"]) == {}
+    assert await manager.rehearse([WantedPackage("nm-other")], ["nm-app"]) == {}
     refused = await manager.rehearse([], ["nm-lib"])
     assert refused["nm-lib"].startswith("cannot remove nm-lib: nm-app")
     assert await manager.installed() == before
@@ -111,7 +111,7 @@ async def test_a_rehearsal_tells_what_would_be_refused_and_changes_nothing(host:
 async def test_a_version_that_is_not_offered_is_named_beside_those_that_are(host: PackageRoot) -> None:
     offer(host)
     with pytest.raises(ToolFailed, match=r"cannot install nm-lib 7\.0-1: .* offer only 1\.0-1"):
-        await host.manager().install([Wanted("nm-lib", "7.0-1")])
+        await host.manager().install([WantedPackage("nm-lib", "7.0-1")])
 
 
 async def test_candidates_are_the_newest_and_leave_unknown_ones_out(host: PackageRoot) -> None:
@@ -128,13 +128,13 @@ async def test_candidates_are_the_newest_and_leave_unknown_ones_out(host: Packag
 async def test_a_pin_goes_back_to_an_older_version(host: PackageRoot) -> None:
     offer(host)
     manager = host.manager()
-    await manager.install([Wanted("nm-lib")])
+    await manager.install([WantedPackage("nm-lib")])
     host.publish("nm-lib", "2.0-1")
     host.synchronize()
     host.now += 4000
-    await manager.install([Wanted("nm-lib", "2.0-1")])
+    await manager.install([WantedPackage("nm-lib", "2.0-1")])
     assert (await manager.installed())["nm-lib"] == "2.0-1"
-    await manager.install([Wanted("nm-lib", "1.0-1")])
+    await manager.install([WantedPackage("nm-lib", "1.0-1")])
     assert (await manager.installed())["nm-lib"] == "1.0-1"
     assert host.content("/usr/share/nm-lib/version") == "1.0-1"
 
@@ -142,19 +142,19 @@ async def test_a_pin_goes_back_to_an_older_version(host: PackageRoot) -> None:
 async def test_installing_without_a_version_upgrades_to_the_newest(host: PackageRoot) -> None:
     offer(host)
     manager = host.manager()
-    await manager.install([Wanted("nm-lib")])
+    await manager.install([WantedPackage("nm-lib")])
     host.publish("nm-lib", "2.0-1")
     host.synchronize()
     host.now += 4000
     assert await manager.candidates(["nm-lib"]) == {"nm-lib": "2.0-1"}
-    await manager.install([Wanted("nm-lib")])
+    await manager.install([WantedPackage("nm-lib")])
     assert (await manager.installed())["nm-lib"] == "2.0-1"
 
 
 async def test_removes_only_what_was_asked(host: PackageRoot) -> None:
     offer(host)
     manager = host.manager()
-    await manager.install([Wanted("nm-app")])
+    await manager.install([WantedPackage("nm-app")])
     await manager.remove(["nm-app"])
     installed = await manager.installed()
     assert "nm-app" not in installed
@@ -165,7 +165,7 @@ async def test_removes_only_what_was_asked(host: PackageRoot) -> None:
 async def test_removal_never_takes_dependents_along(host: PackageRoot) -> None:
     offer(host)
     manager = host.manager()
-    await manager.install([Wanted("nm-app")])
+    await manager.install([WantedPackage("nm-app")])
     with pytest.raises(ToolFailed, match=r"cannot remove nm-lib: nm-app.* would have to go as well"):
         await manager.remove(["nm-lib"])
     assert {"nm-app", "nm-lib"} <= (await manager.installed()).keys()
@@ -178,10 +178,12 @@ async def test_upgrade_of_everything_leaves_pins_alone(host: PackageRoot) -> Non
     host.publish("nm-pinned", "1.0-1")
     host.synchronize()
     manager = host.manager()
-    await manager.install([Wanted("nm-app"), Wanted("nm-pinned", "1.0-1")])
+    await manager.install([WantedPackage("nm-app"), WantedPackage("nm-pinned", "1.0-1")])
     for name in ("nm-lib", "nm-app", "nm-pinned"):
         host.publish(name, "2.0-1", needs="nm-lib" if name == "nm-app" else "")
-    await manager.upgrade_all([Wanted("nm-pinned", "1.0-1"), Wanted("nm-not-installed", "1.0-1")])
+    await manager.upgrade_all(
+        [WantedPackage("nm-pinned", "1.0-1"), WantedPackage("nm-not-installed", "1.0-1")]
+    )
     installed = await manager.installed()
     assert {name: installed[name] for name in ("nm-lib", "nm-app", "nm-pinned")} == {
         "nm-lib": "2.0-1",
@@ -198,14 +200,14 @@ async def test_somebody_elses_lock_is_busy_and_not_failed(host: PackageRoot) -> 
     await manager.candidates(["nm-lib"])
     host.lock()
     with pytest.raises(Busy, match=r"cannot .*: another package manager is at work"):
-        await manager.install([Wanted("nm-lib")])
+        await manager.install([WantedPackage("nm-lib")])
     assert await manager.reboot_needed() == ""
 
 
 @pytest.mark.parametrize("name", ["--help", "nm-lib-", "nm lib", "*", "nm-lib/stable", "", "^nm-.*", "a=b"])
 async def test_what_is_no_name_reaches_no_package_manager(host: PackageRoot, name: str) -> None:
     manager = host.manager()
-    for deed in (manager.install([Wanted(name)]), manager.remove([name]), manager.candidates([name])):
+    for deed in (manager.install([WantedPackage(name)]), manager.remove([name]), manager.candidates([name])):
         with pytest.raises(OSError, match="this is not the name of a package"):
             await deed
     assert host.ran == []

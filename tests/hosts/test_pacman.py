@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.host.base import ToolFailed, Wanted
+from nodemanager.host.base import ToolFailed, WantedPackage
 from nodemanager.host.packages.pacman import Pacman
 from support import debian_packages
 from support.package_roots import PacmanRoot
@@ -31,13 +31,13 @@ def host(tmp_path: Path) -> Iterator[PacmanRoot]:
 async def test_installing_never_refreshes_the_database(host: PacmanRoot) -> None:
     """`pacman -Sy nm-app` would install the application of today beside the library of yesterday."""
     manager = host.manager()
-    await manager.install([Wanted("nm-lib")])
+    await manager.install([WantedPackage("nm-lib")])
     host.publish("nm-lib", "2.0-1")
     host.publish("nm-app", "2.0-1", needs="nm-lib")
     assert await manager.candidates(["nm-app"]) == {"nm-app": "1.0-1"}
     with pytest.raises(ToolFailed, match=r"cannot install nm-app 2\.0-1: .*pacman -Syu"):
-        await manager.install([Wanted("nm-app", "2.0-1")])
-    await manager.install([Wanted("nm-app")])
+        await manager.install([WantedPackage("nm-app", "2.0-1")])
+    await manager.install([WantedPackage("nm-app")])
     assert await manager.installed() == {"nm-lib": "1.0-1", "nm-app": "1.0-1"}
     await manager.upgrade_all()
     assert await manager.installed() == {"nm-lib": "2.0-1", "nm-app": "2.0-1"}
@@ -49,16 +49,16 @@ async def test_a_version_that_is_gone_from_the_mirror_asks_for_an_upgrade(host: 
     with pytest.raises(
         ToolFailed, match=r"cannot install nm-lib: the mirror does not have .*upgrade the host"
     ):
-        await host.manager().install([Wanted("nm-lib")])
+        await host.manager().install([WantedPackage("nm-lib")])
 
 
 async def test_a_pin_and_a_newest_in_one_call(host: PacmanRoot) -> None:
     manager = host.manager()
-    await manager.install([Wanted("nm-app"), Wanted("nm-lib")])
+    await manager.install([WantedPackage("nm-app"), WantedPackage("nm-lib")])
     host.publish("nm-lib", "2.0-1")
     host.publish("nm-extra", "1.0-1")
     await manager.upgrade_all()
-    await manager.install([Wanted("nm-lib", "1.0-1"), Wanted("nm-extra")])
+    await manager.install([WantedPackage("nm-lib", "1.0-1"), WantedPackage("nm-extra")])
     assert await manager.installed() == {"nm-lib": "1.0-1", "nm-app": "1.0-1", "nm-extra": "1.0-1"}
 
 
@@ -72,16 +72,16 @@ async def test_a_stale_lock_is_reported_with_the_fix_and_left_alone(host: Pacman
 async def test_after_a_failed_upgrade_nothing_is_installed_until_one_succeeds(host: PacmanRoot) -> None:
     """It failed after the refresh: whatever is installed now would be a partial upgrade."""
     manager = host.manager()
-    await manager.install([Wanted("nm-app")])
+    await manager.install([WantedPackage("nm-app")])
     host.publish("nm-app", "2.0-1", needs="nm-nowhere")
     host.publish("nm-other", "2.0-1")
     with pytest.raises(ToolFailed, match=r"(?s)cannot upgrade all packages: .*nm-nowhere"):
         await manager.upgrade_all()
     with pytest.raises(ToolFailed, match=r"cannot install nm-other: .* this would be a partial upgrade"):
-        await manager.install([Wanted("nm-other")])
+        await manager.install([WantedPackage("nm-other")])
     host.publish("nm-app", "2.0-2", needs="nm-lib")
     await manager.upgrade_all()
-    await manager.install([Wanted("nm-other")])
+    await manager.install([WantedPackage("nm-other")])
     assert await manager.installed() == {"nm-lib": "1.0-1", "nm-app": "2.0-2", "nm-other": "2.0-1"}
 
 
@@ -90,14 +90,14 @@ async def test_an_upgrade_that_never_began_is_no_reason_to_refuse(host: PacmanRo
     (host.repo / "test.db").unlink()
     with pytest.raises(ToolFailed, match="cannot upgrade all packages"):
         await manager.upgrade_all()
-    await manager.install([Wanted("nm-lib")])
+    await manager.install([WantedPackage("nm-lib")])
 
 
 async def test_a_lock_is_waited_for(host: PacmanRoot) -> None:
     """The clock stands still, so it is the end of the lock that ends the wait."""
     host.lock()
     manager = Pacman(replace(host.context, lock_seconds=60))
-    task = asyncio.create_task(manager.install([Wanted("nm-lib")]))
+    task = asyncio.create_task(manager.install([WantedPackage("nm-lib")]))
     async with asyncio.timeout(60):
         while len([line for line in host.commands() if " -S " in line]) < 2:  # noqa: ASYNC110 - no event
             await asyncio.sleep(0.02)

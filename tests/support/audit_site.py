@@ -16,12 +16,12 @@ from nodemanager.api.audit.record import Record
 from nodemanager.api.audit.record import decode as decode_record
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
-from nodemanager.controllers.audit.journal import Journal
+from nodemanager.controllers.audit.journal import AuditJournal
 from nodemanager.controllers.registration import THE_ONE
 from nodemanager.fleet.audit import aspects, evidence, observed, segments
-from nodemanager.fleet.audit.observed import Observed
+from nodemanager.fleet.audit.observed import ObservedObject
 from nodemanager.fleet.audit.settings import AuditSettings
-from nodemanager.fleet.audit.verifying import Report, Verifier
+from nodemanager.fleet.audit.verifying import VerificationReport, Verifier
 from nodemanager.kube.objects import Resource
 from nodemanager.runtime import tasks
 from nodemanager.runtime.cache import Cache
@@ -46,9 +46,9 @@ class Site:
 
     client: Client
     namespace: str
-    caches: dict[str, Cache[Observed]]
+    caches: dict[str, Cache[ObservedObject]]
     clock: Clock
-    journal: Journal
+    journal: AuditJournal
     edge: bool = False
 
     async def write(self) -> None:
@@ -81,7 +81,7 @@ class Site:
         """Return what is published."""
         return await self.client.get(AUDIT_CHECKPOINTS, NAME, self.namespace)
 
-    async def verified(self) -> Report:
+    async def verified(self) -> VerificationReport:
         """Check what is stored as somebody from outside does."""
         published = (await self.checkpoint()).spec
         verifier = Verifier()
@@ -89,7 +89,7 @@ class Site:
         return verifier.finish()
 
 
-def _where(resource: Resource[Observed], namespace: str) -> Selection:
+def _where(resource: Resource[ObservedObject], namespace: str) -> Selection:
     return Selection(namespace if resource.namespaced else "")
 
 
@@ -113,7 +113,7 @@ async def writing(
     try:
         await asyncio.gather(*(cache.synced() for cache in caches.values()))
         asked = replace(settings or AuditSettings(), gather=gather)
-        journal = Journal(client, namespace, caches, now, asked)
+        journal = AuditJournal(client, namespace, caches, now, asked)
         yield Site(client, namespace, caches, now, journal, edge)
     finally:
         await tasks.end(following)

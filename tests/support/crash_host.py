@@ -12,7 +12,7 @@ from typing import Any
 from nodemanager.agent.passes.converge import Converger
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.host.apply import Tools
-from nodemanager.host.base import HostError, ServiceKey, Wanted
+from nodemanager.host.base import HostError, ServiceKey, WantedPackage
 from nodemanager.host.files.bucket import Bucket
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.observe import Observer
@@ -129,11 +129,11 @@ class DiskTools:
     async def candidates(self, names: Sequence[str]) -> Mapping[str, str]:
         return dict.fromkeys(names, "1")
 
-    async def rehearse(self, install: Sequence[Wanted], remove: Sequence[str]) -> Mapping[str, str]:
+    async def rehearse(self, install: Sequence[WantedPackage], remove: Sequence[str]) -> Mapping[str, str]:
         del install, remove
         return {}
 
-    async def install(self, wanted: Sequence[Wanted]) -> None:
+    async def install(self, wanted: Sequence[WantedPackage]) -> None:
         state = self._load()
         state["packages"].update({one.name: "1" for one in wanted})
         self._did("install", " ".join(one.name for one in wanted), state)
@@ -144,7 +144,7 @@ class DiskTools:
             state["packages"].pop(name, None)
         self._did("remove", " ".join(names), state)
 
-    async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
+    async def upgrade_all(self, hold: Sequence[WantedPackage] = ()) -> None:
         raise NotImplementedError
 
     async def reboot_needed(self) -> str:

@@ -49,15 +49,15 @@ def main() -> None:
     """Be the child, with other deeds for some templates."""
     rendered = jobs._answer
 
-    def answer(job: jobs.Job) -> jobs.Answer:
+    def answer(job: jobs.Job) -> jobs.TemplateAnswer:
         for word, deed in DEEDS.items():
             if word in job.text:
                 try:
                     deed()
                 except OSError as error:
-                    return jobs.Answer(why=f"{word}: {error.strerror}")
+                    return jobs.TemplateAnswer(why=f"{word}: {error.strerror}")
                 except MemoryError:
-                    return jobs.Answer(why=jobs.NO_MEMORY, exhausted=True)
+                    return jobs.TemplateAnswer(why=jobs.NO_MEMORY, exhausted=True)
         return rendered(job)
 
     jobs._answer = answer

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from nodemanager.host.base import Busy, HostError, ServiceKey, ToolFailed, Wanted
+from nodemanager.host.base import Busy, HostError, ServiceKey, ToolFailed, WantedPackage
 from nodemanager.plan.facts import ServiceFact
 
 
@@ -27,7 +27,7 @@ class MemoryPackages:
     async def candidates(self, names: Sequence[str]) -> Mapping[str, str]:
         return {name: self.offered[name] for name in names if name in self.offered}
 
-    async def rehearse(self, install: Sequence[Wanted], remove: Sequence[str]) -> Mapping[str, str]:
+    async def rehearse(self, install: Sequence[WantedPackage], remove: Sequence[str]) -> Mapping[str, str]:
         del remove
         return {
             one.name: f"cannot install {one.name}: no such package"
@@ -35,7 +35,7 @@ class MemoryPackages:
             if one.name not in self.offered
         }
 
-    async def install(self, wanted: Sequence[Wanted]) -> None:
+    async def install(self, wanted: Sequence[WantedPackage]) -> None:
         self.calls.append("install " + " ".join(one.name for one in wanted))
         unknown = [one.name for one in wanted if one.name not in self.offered]
         if unknown:
@@ -47,7 +47,7 @@ class MemoryPackages:
         for name in names:
             del self.have[name]
 
-    async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
+    async def upgrade_all(self, hold: Sequence[WantedPackage] = ()) -> None:
         self.have = {name: self.offered.get(name, version) for name, version in self.have.items()}
 
     async def reboot_needed(self) -> str:

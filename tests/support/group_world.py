@@ -22,11 +22,11 @@ from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode, Ma
 from nodemanager.api.common.node_conditions import ALIVE
 from nodemanager.api.common.rollout import STAGED, RevisionRef, Rollout, RolloutStatus
 from nodemanager.controllers.rollouts import membership
-from nodemanager.controllers.rollouts.following import Followed
+from nodemanager.controllers.rollouts.following import FollowedSet
 from nodemanager.controllers.rollouts.looked_at import LookedAt, in_order, parted
 from nodemanager.controllers.rollouts.reconciling import decide_all
-from nodemanager.fleet.rollout.gates import Gates
-from nodemanager.fleet.rollout.looking import Look
+from nodemanager.fleet.rollout.gates import RolloutGates
+from nodemanager.fleet.rollout.looking import RolloutLook
 from nodemanager.kube import conditions, errors, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
@@ -187,10 +187,12 @@ class GroupWorld:
         newest = known[-1] if known and configsetrevision.says_the_same(known[-1], one) else None
         if newest is None:
             known.append(newest := _revision(one, len(known) + 1))
-        return LookedAt(one, known, newest, Followed(one))
+        return LookedAt(one, known, newest, FollowedSet(one))
 
-    def _look(self, looked: list[LookedAt]) -> Look:
-        return Look(self.now, edited=any(one.followed.is_edited for one in looked), gates=Gates())
+    def _look(self, looked: list[LookedAt]) -> RolloutLook:
+        return RolloutLook(
+            self.now, edited=any(one.followed.is_edited for one in looked), gates=RolloutGates()
+        )
 
     def _may_have(self, told: Any) -> None:
         stable: State = {name: status.stable for name, status in told.items()}

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from nodemanager.agent import assembly
-from nodemanager.agent.passes.progress import Progress
+from nodemanager.agent.passes.progress import PassProgress
 from nodemanager.cli import main
 from nodemanager.host.observe import Observer
 from nodemanager.host.process.threads import in_thread
@@ -44,6 +44,6 @@ async def see(self: Observer, needed: FileNeeds, *, whole: bool = True) -> Facts
 
 if __name__ == "__main__":
     Observer.see_files = see  # type: ignore[method-assign]
-    vars(assembly)["Progress"] = partial(Progress, QUIET_SECONDS)
+    vars(assembly)["Progress"] = partial(PassProgress, QUIET_SECONDS)
     signal.signal(signal.SIGUSR1, hang_for_ever)
     main.main(sys.argv[1:])

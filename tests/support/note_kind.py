@@ -16,8 +16,8 @@ import msgspec
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
 from nodemanager.cli.views.describe.configset import COLUMNS, Columns
 from nodemanager.host.apply import idle
-from nodemanager.host.kind_parts import HostPart, HostParts, Work
-from nodemanager.host.results import Outcome, Result, result
+from nodemanager.host.kind_parts import HostPart, HostParts, StageWork
+from nodemanager.host.results import ResourceOutcome, Result, result
 from nodemanager.host.stages import PARTS
 from nodemanager.host.watches.by_kind import WATCHES
 from nodemanager.host.watches.inbox import Concern
@@ -25,7 +25,14 @@ from nodemanager.host.watches.kind_watch import Hearing, KindWatch, Watches
 from nodemanager.host.watches.paths import Interest
 from nodemanager.kube.objects import ObjectMeta, Struct
 from nodemanager.plan.desired import Desired
-from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, PlanInput, brings_nothing
+from nodemanager.plan.host_kinds import (
+    DriftRule,
+    HostKind,
+    KindDeclaration,
+    Metric,
+    PlanInput,
+    brings_nothing,
+)
 from nodemanager.plan.resources import FILE, ResourceId
 from nodemanager.plan.stages import KINDS, HostKinds
 from nodemanager.plan.steps import Noop, Step, Words
@@ -82,7 +89,7 @@ def _plan(given: PlanInput, seen: Texts) -> list[Step]:
 NOTES: HostKind[Note, list[str], Texts] = HostKind(
     name=NOTE,
     words=("note", "notes"),
-    declaring=Declaring(field="notes", identify=lambda _set, note: ResourceId(NOTE, note.name)),
+    declaring=KindDeclaration(field="notes", identify=lambda _set, note: ResourceId(NOTE, note.name)),
     needs=lambda given: [item.declaration.name for item in given.desired.items[NOTE]],
     plan=_plan,
     count=Metric("nodemanager_note_operations_total", "Notes written.", by="operation"),
@@ -124,19 +131,19 @@ class NoteTable:
         self.watches: Watches = {**WATCHES, NOTE: self._watch}
         self.columns = {**COLUMNS, NOTE: Columns(("NAME", "TEXT"), lambda note: [note.name, note.text])}
 
-    async def _observe(self, names: list[str], _work: Work) -> Texts:
+    async def _observe(self, names: list[str], _work: StageWork) -> Texts:
         paths = {name: self._folder / name for name in names}
         return {name: path.read_text() if path.exists() else None for name, path in paths.items()}
 
-    async def _apply(self, steps: Sequence[Step], _work: Work) -> list[Result]:
+    async def _apply(self, steps: Sequence[Step], _work: StageWork) -> list[Result]:
         return [self._write(one) if isinstance(one, WriteNote) else idle(one) for one in steps]
 
     def _write(self, step: WriteNote) -> Result:
         try:
             (self._folder / step.id.name).write_text(step.text)
         except OSError as error:
-            return result(step, Outcome.FAILED, f"cannot write the note: {error.strerror}")
-        return result(step, Outcome.CHANGED)
+            return result(step, ResourceOutcome.FAILED, f"cannot write the note: {error.strerror}")
+        return result(step, ResourceOutcome.CHANGED)
 
     def _watch(self, _hearing: Hearing) -> KindWatch:
         return NoteWatch(self._folder)

@@ -21,7 +21,7 @@ from nodemanager.api.crds import all_crds
 from nodemanager.server.access.core import REVIEWS
 from nodemanager.server.kinds.crds import kinds_of
 from nodemanager.server.openapi.documents import Documents
-from nodemanager.server.openapi.http import Question, respond
+from nodemanager.server.openapi.http import OpenApiRequest, respond
 from nodemanager.server.openapi.kinds import Published, published
 from support import cli
 
@@ -171,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _openapi(self, path: str, wanted: str) -> None:
         accept, known = (self.headers.get(name, "") for name in ("Accept", "If-None-Match"))
-        reply = respond(self.server.documents, Question(path, wanted, accept, known), datetime.now(UTC))
+        reply = respond(self.server.documents, OpenApiRequest(path, wanted, accept, known), datetime.now(UTC))
         self._send(reply.status, dict(reply.headers), reply.body)
 
     def _json(self, code: int, body: Any) -> None:

@@ -12,7 +12,7 @@ from nodemanager.agent.passes.pruning import Pruner
 from nodemanager.agent.passes.stage import bad_sets
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.host.files.bucket import Bucket, BucketLimits
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.host.state.ownership_ledger import OwnershipLedger
 from nodemanager.host.state.vault import Vault
 from nodemanager.kube.objects import ObjectMeta
@@ -62,7 +62,7 @@ class OwningHost(Host):
         self.pruner.begin(held, told)
         done = await self.converger.run(desired, literal_contents(desired))
         done += await self.pruner.run(desired, told, bad_sets(done))
-        return {str(one.id): one for one in done if one.outcome is not Outcome.UNCHANGED}
+        return {str(one.id): one for one in done if one.outcome is not ResourceOutcome.UNCHANGED}
 
     @staticmethod
     def told(*sets: ConfigSet) -> SetsTold:

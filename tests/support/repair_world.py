@@ -25,9 +25,9 @@ from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.facts import unavailable
 from nodemanager.fleet.maintenance.reasons import REMEDIES
 from nodemanager.fleet.repairs import looking, turns
-from nodemanager.fleet.repairs.deciding import Decision
+from nodemanager.fleet.repairs.deciding import RepairDecision
 from nodemanager.fleet.repairs.looking import Around, MaintenanceBudget
-from nodemanager.fleet.repairs.turns import Turn
+from nodemanager.fleet.repairs.turns import GrantedRepair
 from nodemanager.fleet.series import HostGroup
 from nodemanager.kube import times
 from nodemanager.kube.conditions import Condition
@@ -48,7 +48,7 @@ class Host:
     turn: RepairTurn
     drifted: dict[str, datetime] = field(default_factory=dict)
     up: bool = True
-    working: tuple[Turn, datetime] | None = None
+    working: tuple[GrantedRepair, datetime] | None = None
     """What its pass repairs, and when that ends."""
     visit: Claim | None = None
     left: LeftDrifts = field(default_factory=LeftDrifts)
@@ -175,7 +175,7 @@ class World:
             host = known[start.host.name]
             host.visit = turns.begun(host.node(), start.config_set, start.until, "", self.now)
 
-    def decide(self) -> Decision:
+    def decide(self) -> RepairDecision:
         """Decide, and look whether everybody who asks is told something."""
         nodes = [host.node() for host in self.hosts]
         facts = {one.metadata.name: observing.host_facts(one, None, None, {}) for one in nodes}

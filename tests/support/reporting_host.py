@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from nodemanager.agent.declared.memory import Memory
-from nodemanager.agent.drift.delivery import Delivery
+from nodemanager.agent.declared.memory import InputsMemory
+from nodemanager.agent.drift.delivery import DriftDelivery
 from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.agent.drift.drift_log import DriftLog
 from nodemanager.agent.link.api_reachability import ApiReachability, SecretLimits, UnixClocks
@@ -73,7 +73,7 @@ class ReportingHost:
         self.log = DriftLog("/", str(folder))
         self.cache = Cache(self.client, MANAGED_NODES)
         self.node = NodeObject(self.client, self.cache, namespace, WHO)
-        self.memory = Memory(Vault("/", str(folder)), None, key)
+        self.memory = InputsMemory(Vault("/", str(folder)), None, key)
         self.host_state = HostState(self.log, self._now, loop.time, DriftWatch(self.memory))
         self.machine = Host(folder)
         self.requests = Requests(WorkQueue("host", metrics=Registry()), key)
@@ -83,7 +83,9 @@ class ReportingHost:
             self.node, self.reachability, self.requests, self.report, self.inspector, others, self._now,
             early=early,
         )  # fmt: skip
-        self.delivery = Delivery(self.client, self.log, self.node, self.reachability, self.writer.request)
+        self.delivery = DriftDelivery(
+            self.client, self.log, self.node, self.reachability, self.writer.request
+        )
         self.reachability.subscribe(self.requests.pass_soon)
 
     @staticmethod

@@ -7,8 +7,8 @@ from typing import Any
 
 from nodemanager.api.common.rollout import PROGRESSING, SOAKING, STAGED, RevisionRef, Rollout, RolloutStatus
 from nodemanager.fleet.rollout import stages
-from nodemanager.fleet.rollout.deciding import Decision
-from nodemanager.fleet.rollout.facts import Progress, RolloutHost
+from nodemanager.fleet.rollout.deciding import RolloutDecision
+from nodemanager.fleet.rollout.facts import RolloutHost, RolloutProgress
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.kube import times
 from nodemanager.kube.selectors import LabelSelector
@@ -17,7 +17,7 @@ NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 OLD = RevisionRef(name="web-1", revision=1, digest="a" * 64)
 NEW = RevisionRef(name="web-2", revision=2, digest="b" * 64)
 CHOSEN = LabelSelector(match_labels={"canary": "true"})
-H, U, F = Progress.HEALTHY, Progress.UNPROVEN, Progress.FAILED
+H, U, F = RolloutProgress.HEALTHY, RolloutProgress.UNPROVEN, RolloutProgress.FAILED
 STEP = 1000
 
 
@@ -47,21 +47,28 @@ def status(phase: str, *, since: float = 0, moved: int = 1, **changes: Any) -> R
     )
 
 
-def host(name: str, position: int, progress: Progress = U, **of: Any) -> RolloutHost:
+def host(name: str, position: int, progress: RolloutProgress = U, **of: Any) -> RolloutHost:
     return RolloutHost(name, position, **{"canary": False, "progress": progress, **of})
 
 
 def fleet(moved: str, total: int) -> list[RolloutHost]:
     """Return hosts in the order of their positions: the first ones as told, the others as they were."""
-    words = {"h": H, "u": U, "f": F, "a": Progress.ABSENT, "p": Progress.PUT_OFF, "l": Progress.LOST}
+    words = {
+        "h": H,
+        "u": U,
+        "f": F,
+        "a": RolloutProgress.ABSENT,
+        "p": RolloutProgress.PUT_OFF,
+        "l": RolloutProgress.LOST,
+    }
     found = [words[one] for one in moved] + [U] * (total - len(moved))
     return [host(f"h{number}", number * STEP, one) for number, one in enumerate(found)]
 
 
-def said(decision: Decision) -> tuple[str, str, int]:
+def said(decision: RolloutDecision) -> tuple[str, str, int]:
     found = decision.status
     return found.phase, found.reason, found.stage
 
 
-def moved(decision: Decision, hosts: list[RolloutHost]) -> int:
+def moved(decision: RolloutDecision, hosts: list[RolloutHost]) -> int:
     return len(stages.moved(decision.status, hosts))

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from nodemanager.api.common import choosing
-from nodemanager.api.common.choosing import Content
+from nodemanager.api.common.choosing import ContentSource
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS, ConfigSetRevision
 from nodemanager.api.common.managednode import MANAGED_NODES, AppliedConfigSet, ManagedNode
@@ -133,7 +133,7 @@ class RolloutSite:
         for node in (await self.client.list(MANAGED_NODES, Selection(self.namespace))).items:
             name = node.metadata.name
             choice = choosing.chosen(config_set, node.metadata)
-            if name not in self.seen or name in self.silent or choice.content is not Content.REVISION:
+            if name not in self.seen or name in self.silent or choice.content is not ContentSource.REVISION:
                 continue
             ref = choice.revision or RevisionRef()
             said = [

@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from nodemanager.api.common import choosing, enforcement
-from nodemanager.api.common.choosing import Content
+from nodemanager.api.common.choosing import ContentSource
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec, ConfigSetStatus
 from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode, ManagedNodeStatus
 from nodemanager.api.common.node_conditions import ALIVE
 from nodemanager.api.common.rollout import RevisionRef, Rollout, RolloutStatus, is_staged
 from nodemanager.api.common.rolloutpolicy import RolloutPolicy
 from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
-from nodemanager.controllers.rollouts.following import Followed, followed
+from nodemanager.controllers.rollouts.following import FollowedSet, followed
 from nodemanager.controllers.rollouts.reconciling import decide
 from nodemanager.fleet.maintenance.openings import WindowView
-from nodemanager.fleet.rollout.gates import Gates, HealthFinding, WindowGate
-from nodemanager.fleet.rollout.looking import Look
+from nodemanager.fleet.rollout.gates import HealthFinding, RolloutGates, WindowGate
+from nodemanager.fleet.rollout.looking import RolloutLook
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.fleet.rollout.witness import Witness
 from nodemanager.kube import conditions, times
@@ -211,7 +211,7 @@ class World:
             status=ConfigSetStatus(rollout=self.status),
         )
 
-    def followed(self) -> Followed:
+    def followed(self) -> FollowedSet:
         """Return what is in force."""
         return followed(self.config_set(), self.policy, self.current.digest)
 
@@ -221,7 +221,7 @@ class World:
         watched = self.now - self.watched_since
         known = self.witness if watched > timedelta() else Witness()
         gates = self.gates()._replace(gone=given.gone)
-        look = Look(self.now, watched.total_seconds(), given.is_edited, known, gates)
+        look = RolloutLook(self.now, watched.total_seconds(), given.is_edited, known, gates)
         found = decide(given.config_set, self.current, nodes, look)
         remembering = look._replace(memory=self.cached.memory("web"))
         assert decide(given.config_set, self.current, nodes, remembering) == found
@@ -229,11 +229,11 @@ class World:
         self.status = given.told(status)
         return self.status
 
-    def gates(self) -> Gates:
+    def gates(self) -> RolloutGates:
         """Return what keeps further hosts from a change."""
         view = WindowView(open=not self.closed, opens_at=self.now + timedelta(hours=1))
         health = HealthFinding(self.gate, "errors: 5", 300.0) if self.gate is not None else None
-        return Gates(WindowGate("nights", view), health, self.unapproved)
+        return RolloutGates(WindowGate("nights", view), health, self.unapproved)
 
     @property
     def barred(self) -> bool:
@@ -263,14 +263,14 @@ class World:
         if self.policy is not None and is_staged(self.policy.spec) and not choosing.in_stages(seen):
             seen = choosing.undecided(seen)  # it asks the API
         choice, status = choosing.chosen(seen, host.meta), self.status
-        if choice.content is Content.SPEC:
+        if choice.content is ContentSource.SPEC:
             self._take(host, Kept(self.current.digest, None, str(self.uid)))
             self._say(host, self.generation)
             return
         ref = choice.revision
         between = status is not None and (status.next is not None or status.refused is not None)
         own = kept is not None and kept.ref is None and between and ref == (status and status.stable)
-        if kept is not None and (choice.content is Content.HELD or own):
+        if kept is not None and (choice.content is ContentSource.HELD or own):
             self._say(host, host.report.observed_generation if host.report else 0)
             return
         if ref is not None and self.shut and (kept is None or kept.digest != ref.digest):

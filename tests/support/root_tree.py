@@ -51,7 +51,7 @@ class RootTree:
         self.tree = Tree(str(path))
         self.bucket = Bucket(self.tree)
         self.journal = Journal(self.tree)
-        self.digests = file_facts.Digests()
+        self.digests = file_facts.DigestCache()
 
     def at(self, path: str) -> Path:
         """Return a path of the host as one of this machine."""

@@ -21,12 +21,12 @@ from nodemanager.agent.tasks.engine import TaskEngine
 from nodemanager.agent.tasks.files import Files
 from nodemanager.agent.tasks.ledger import Entry, LedgerFolder
 from nodemanager.agent.tasks.packages import Packages
-from nodemanager.agent.tasks.previews import Previews
+from nodemanager.agent.tasks.previews import PlanPreviews
 from nodemanager.agent.tasks.probes import Probes
 from nodemanager.agent.tasks.programs import Programs
 from nodemanager.agent.tasks.reboots import Reboots
 from nodemanager.agent.tasks.services import Services
-from nodemanager.host.base import ServiceKey, Wanted
+from nodemanager.host.base import ServiceKey, WantedPackage
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process import environment
 from nodemanager.host.process.runs import Runs
@@ -126,7 +126,7 @@ class TaskHost:
             "reboot": Reboots(boot, needed, exclusive),
             "probe": Probes(run, None, settled),
             "file": Files(converger, contents, exclusive, frozenset),
-            "preview": Previews(manager, tuple, nothing, exclusive),
+            "preview": PlanPreviews(manager, tuple, nothing, exclusive),
         }
 
 
@@ -146,10 +146,10 @@ class FilePackages:
     async def installed(self) -> Mapping[str, str]:
         return self._host.packages()
 
-    async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
+    async def upgrade_all(self, hold: Sequence[WantedPackage] = ()) -> None:
         self._put(NEW)
 
-    async def install(self, wanted: Sequence[Wanted]) -> None:
+    async def install(self, wanted: Sequence[WantedPackage]) -> None:
         self._put({**self._host.packages(), **{one.name: one.version for one in wanted}})
 
     async def remove(self, names: Sequence[str]) -> None:
@@ -168,7 +168,7 @@ class FilePackages:
     async def candidates(self, names: Sequence[str]) -> Mapping[str, str]:
         raise NotImplementedError
 
-    async def rehearse(self, install: Sequence[Wanted], remove: Sequence[str]) -> Mapping[str, str]:
+    async def rehearse(self, install: Sequence[WantedPackage], remove: Sequence[str]) -> Mapping[str, str]:
         raise NotImplementedError
 
     async def reboot_needed(self) -> str:

@@ -14,7 +14,7 @@ from nodemanager.agent.tasks.probes import Probes
 from nodemanager.agent.tasks.reboots import Reboots
 from nodemanager.agent.upgrades import own_task
 from nodemanager.agent.upgrades.own_task import REBOOT, UPGRADE, Stage, UpgradeEntry, UpgradeTools
-from nodemanager.host.base import Wanted
+from nodemanager.host.base import WantedPackage
 from nodemanager.host.inventory.boot import Boot
 from nodemanager.plan.tasks.record import StepPhase
 from support.fake_tools import MemoryPackages
@@ -84,7 +84,7 @@ class ScriptedPackages(MemoryPackages):
         super().__init__({})
         self._host = host
 
-    async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
+    async def upgrade_all(self, hold: Sequence[WantedPackage] = ()) -> None:
         del hold
         await self._host.upgrade()
 

@@ -16,7 +16,7 @@ import pytest
 
 from nodemanager.agent.declared import memory
 from nodemanager.agent.link import api_reachability
-from nodemanager.agent.passes.notifies import Notifier
+from nodemanager.agent.passes.notifies import NotifiesAnnotator
 from nodemanager.agent.tasks.ledger import LedgerFolder
 from nodemanager.agent.upgrades import own_task, upgrading
 from nodemanager.agent.upgrades.own_task import UpgradeEntry, UpgradeResult
@@ -131,7 +131,7 @@ async def test_answers_of_the_api(text: str) -> None:
         lambda: client.get(CONFIG_SETS, "a", "ns"),
         lambda: tables.fetch(client, tables.resource_of(CONFIG_SETS), Selection("ns")),
         lambda: crd_changes.count_objects(client),
-        lambda: Notifier(client)._resource("v1", "Pod"),
+        lambda: NotifiesAnnotator(client)._resource("v1", "Pod"),
     ):
         with pytest.raises(errors.ProtocolError):
             await asking()
@@ -156,7 +156,7 @@ def test_what_a_host_remembers(tmp_path: Path, text: str) -> None:
         vault.save(name, text.encode())
     vault.close()
     plain, secret = Vault("/", str(tmp_path)), Vault("/", str(tmp_path))
-    known = memory.Memory(plain, secret, ObjectKey("ns", "web1"))
+    known = memory.InputsMemory(plain, secret, ObjectKey("ns", "web1"))
     assert (known.inputs().config_sets, known.node, dict(known.owed)) == ((), None, {})
     known.close()
     here = api_reachability.ApiReachability(Vault("/", str(tmp_path)), api_reachability.SecretLimits())

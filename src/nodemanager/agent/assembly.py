@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from nodemanager.agent.passes.background import Background
 from nodemanager.agent.passes.converge import Converger
-from nodemanager.agent.passes.progress import Progress
+from nodemanager.agent.passes.progress import PassProgress
 from nodemanager.agent.passes.underway import Underway
 from nodemanager.host.apply import Locks, Tools
 from nodemanager.host.base import Busy
@@ -51,7 +51,7 @@ class ManagedHost:
     state: str
     """Folder, below the root, for what must survive us."""
     lock: StateLock
-    progress: Progress
+    progress: PassProgress
     ledger: OwnershipLedger
     records: tuple[Tree, ...] = ()
     """The same host, for those who keep records while others change files: descriptors are not shared."""
@@ -110,7 +110,7 @@ def assemble(
     """
     tree = Tree(options.root)
     who = identity.identify(tree, options.hostname)
-    progress = Progress()
+    progress = PassProgress()
     run = progress.timed(environment.host_runner(tree.root))
     packages = choose_packages.package_manager(tree, who, run)
     services = choose_services.choose(tree, who, run, options.start_delay)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nodemanager.agent.assembly import ManagedHost
 from nodemanager.agent.audit.audit_trail import AuditTrail
-from nodemanager.agent.declared.sources import Sources
+from nodemanager.agent.declared.sources import DeclaredSources
 from nodemanager.agent.drift.drift_log import DriftLog
 from nodemanager.agent.holds.keeping import HoldKeeper
 from nodemanager.agent.link.api_reachability import ApiReachability
@@ -43,7 +43,7 @@ class Agent:
         return self.host_pass.reports.writer
 
     @property
-    def sources(self) -> Sources:
+    def sources(self) -> DeclaredSources:
         """What says what this host shall be."""
         return self.host_pass.declared.sources
 

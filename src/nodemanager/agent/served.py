@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from nodemanager import __version__
 from nodemanager.agent.link.api_reachability import ApiReachability
-from nodemanager.agent.passes.progress import Progress
+from nodemanager.agent.passes.progress import PassProgress
 from nodemanager.host.inventory.identity import Identity
 from nodemanager.runtime import probes
 from nodemanager.runtime.manager import Manager
 from nodemanager.runtime.metrics import Registry
 
 
-def routes(manager: Manager, progress: Progress, reachability: ApiReachability) -> probes.Routes:
+def routes(manager: Manager, progress: PassProgress, reachability: ApiReachability) -> probes.Routes:
     """Return the checks: whether the agent hangs, whether it is of use."""
     readiness = {"manager": manager.not_ready, "api": reachability.not_ready}
     health = {"reconcile": progress.stuck}  # as the watchdog judges: a long package run is no hang

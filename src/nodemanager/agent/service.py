@@ -20,12 +20,12 @@ from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declarations import Declarations
 from nodemanager.agent.declared.desired_state import DesiredStateCache
 from nodemanager.agent.declared.known_sets import KnownSets, listed
-from nodemanager.agent.declared.memory import Memory
+from nodemanager.agent.declared.memory import InputsMemory
 from nodemanager.agent.declared.references import ReferenceWatch
 from nodemanager.agent.declared.rendered_memory import RenderedMemory
-from nodemanager.agent.declared.sources import OptionalCache, Sources
+from nodemanager.agent.declared.sources import DeclaredSources, OptionalCache
 from nodemanager.agent.declared.staged_sets import StagedSets
-from nodemanager.agent.drift.delivery import Delivery
+from nodemanager.agent.drift.delivery import DriftDelivery
 from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.agent.drift.drift_log import DriftLog
 from nodemanager.agent.drift.repair import RepairLoop
@@ -43,7 +43,7 @@ from nodemanager.agent.parts import Agent
 from nodemanager.agent.passes.host_pass import HostPass, PassReports, watch_nothing
 from nodemanager.agent.passes.host_state import HostState, nobody
 from nodemanager.agent.passes.housekeeping import Housekeeper
-from nodemanager.agent.passes.notifies import Notifier
+from nodemanager.agent.passes.notifies import NotifiesAnnotator
 from nodemanager.agent.passes.pass_schedule import PassSchedule
 from nodemanager.agent.passes.pruning import Pruner
 from nodemanager.agent.passes.underway import LONG_SECONDS
@@ -187,8 +187,8 @@ def _declarations(base: _Base) -> Declarations:
     link, managed_host = base.link, base.managed_host
     references = ReferenceWatch(link.client, link.key.namespace, base.requests.pass_soon)
     plain = Vault(base.options.host.root, base.options.host.state)
-    memory = Memory(plain, secret_vault(base.options), link.key)
-    sources = Sources(link.config_sets, link.nodes, references, memory, link.reachability)
+    memory = InputsMemory(plain, secret_vault(base.options), link.key)
+    sources = DeclaredSources(link.config_sets, link.nodes, references, memory, link.reachability)
     renderer = Renderer(companion, answered=lambda _answer: managed_host.progress.tick())
     rendered = RenderedMemory(plain)
     used = any(file.template for one in memory.inputs().config_sets for file in one.spec.files)
@@ -318,7 +318,7 @@ def _host_pass(
     housekeeper = Housekeeper(base.managed_host.bucket, time.monotonic, base.holds.may_act)
     schedule = PassSchedule(housekeeper, base.options.period)
     proof = upgrade_proof.of_host(base.managed_host)
-    reports = PassReports(writer, reporter, Notifier(base.link.client), proof.passed, trail.changed)
+    reports = PassReports(writer, reporter, NotifiesAnnotator(base.link.client), proof.passed, trail.changed)
     grace = base.options.prune_grace
     pruner = Pruner(converger, base.managed_host.ledger, base.requests.pass_soon, grace)
     parts = declared, converger, host_state, schedule, base.requests, reports
@@ -354,7 +354,7 @@ def _add_link(
     beat = HeartbeatSender(
         link.client, link.key, _now, unanswered=link.reachability.failed, duplicated=duplicate.noticed
     )
-    delivery = Delivery(link.client, drifts, declared.node, link.reachability, writer.request)
+    delivery = DriftDelivery(link.client, drifts, declared.node, link.reachability, writer.request)
     base.manager.add(link.events, beat, link.reachability, drifts, delivery)
     link.hurry_when_back(declared.sources.references.hurry, beat.hurry)
 

@@ -19,7 +19,7 @@ from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
 from nodemanager.fleet.audit import aspects, evidence, observed
 from nodemanager.fleet.audit.changes import ObjectId
-from nodemanager.fleet.audit.observed import Seen
+from nodemanager.fleet.audit.observed import SeenObject
 from nodemanager.kube import errors
 from nodemanager.tlog import checkpoints, notes
 
@@ -34,7 +34,7 @@ MAX_LINE: Final = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LogSource:
     """A log, as lines that can be read once."""
 
     name: str
@@ -43,12 +43,12 @@ class Source:
     """A checkpoint that was kept beside it."""
 
 
-async def of_cluster(settings: connect.Settings) -> Source:
+async def of_cluster(settings: connect.Settings) -> LogSource:
     """Return what is in the API."""
     async with connect.connect(settings) as client:
         specs, published = await read(client, settings.namespace)
     lines = evidence.lines_of_log(specs, published.keys, published.note)
-    return Source(f"namespace {settings.namespace}", lines, published.note)
+    return LogSource(f"namespace {settings.namespace}", lines, published.note)
 
 
 async def read(client: Client, namespace: str) -> tuple[list[AuditSegmentSpec], AuditCheckpointSpec]:
@@ -66,7 +66,7 @@ async def read(client: Client, namespace: str) -> tuple[list[AuditSegmentSpec], 
     return sorted((one.spec for one in page.items), key=lambda spec: spec.index), published
 
 
-async def hosts(settings: connect.Settings) -> list[tuple[ObjectId, Seen]]:
+async def hosts(settings: connect.Settings) -> list[tuple[ObjectId, SeenObject]]:
     """Return what hosts tell of their own chains now."""
     resource = next(one for one in observed.kinds_seen() if one.kind == MANAGED_NODES.kind)
     async with connect.connect(settings) as client:
@@ -77,7 +77,7 @@ async def hosts(settings: connect.Settings) -> list[tuple[ObjectId, Seen]]:
     ]
 
 
-def source(where: str, settings: connect.Settings) -> Source:
+def source(where: str, settings: connect.Settings) -> LogSource:
     """Return what is in a file or a folder, or in the API; raises ClickException."""
     if where == CLUSTER:
         return asyncio.run(of_cluster(settings))
@@ -87,7 +87,7 @@ def source(where: str, settings: connect.Settings) -> Source:
     return of_path(path)
 
 
-def of_path(path: Path) -> Source:
+def of_path(path: Path) -> LogSource:
     """Return what is in a file, or in a folder that an operator exports to."""
     if path.is_dir():
         parts = _parts(path)
@@ -95,8 +95,8 @@ def of_path(path: Path) -> Source:
             raise click.ClickException(f"cannot read {path}: there is no {PATTERN} in it")
         kept = path / CHECKPOINT_FILE
         newest = kept.read_text(encoding="utf-8") if kept.exists() else ""
-        return Source(str(path), _lines(parts), newest)
-    return Source(str(path), _lines([path]))
+        return LogSource(str(path), _lines(parts), newest)
+    return LogSource(str(path), _lines([path]))
 
 
 def _parts(folder: Path) -> list[Path]:

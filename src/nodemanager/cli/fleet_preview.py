@@ -39,7 +39,7 @@ from nodemanager.cli.watch_printer import may_pass
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
 from nodemanager.fleet.previews import asking, grouping, proposing
-from nodemanager.fleet.previews.grouping import Answer, Result, Silence
+from nodemanager.fleet.previews.grouping import Answer, GroupedAnswers, Silence
 from nodemanager.fleet.previews.proposing import Proposal
 from nodemanager.kube import conditions, errors, selectors
 from nodemanager.kube.wording import listed
@@ -56,7 +56,7 @@ Show = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PreviewQuestion:
     """What somebody wants to know."""
 
     paths: tuple[Path, ...]
@@ -67,19 +67,19 @@ class Question:
     timeout: float = 120.0
 
 
-class Outcome(NamedTuple):
+class PreviewOutcome(NamedTuple):
     """What is known then."""
 
     proposal: Proposal
     concerned: int
     """How many hosts it is about."""
-    result: Result
+    result: GroupedAnswers
     left_out: Mapping[str, Silence]
     """Hosts that it is about, and that could not have been chosen for a sample."""
     warnings: tuple[str, ...] = ()
 
 
-async def look(client: Client, namespace: str, question: Question, show: Show) -> Outcome:
+async def look(client: Client, namespace: str, question: PreviewQuestion, show: Show) -> PreviewOutcome:
     """Return what hosts say."""
     inputs = manifest_folder.load(question.paths)
     for one in inputs.config_sets:
@@ -105,7 +105,7 @@ async def look(client: Client, namespace: str, question: Question, show: Show) -
     if question.sample is None or not names:
         names, answers, unfit = [*names, *unfit], {**answers, **unfit}, {}
     result = grouping.result(names, answers)
-    return Outcome(proposal, len(concerned), result, unfit, tuple(_unsent(inputs)))
+    return PreviewOutcome(proposal, len(concerned), result, unfit, tuple(_unsent(inputs)))
 
 
 def _unsent(inputs: DeclaredInputs) -> list[str]:

@@ -19,7 +19,7 @@ _EVERYTHING: Final = (CATEGORY, "all")
 """Words for all of our kinds that are in a namespace; kubectl knows the first of them, too, for all kinds."""
 
 
-class Target(NamedTuple):
+class KindTarget(NamedTuple):
     """Objects that somebody asked for: those named, or all of the kind."""
 
     kind: KindEntry
@@ -43,7 +43,7 @@ def _means(word: str, kind: KindEntry) -> bool:
     return word in kind.names or (word in _EVERYTHING and kind.resource.namespaced)
 
 
-def parse(words: Sequence[str]) -> list[Target]:
+def parse(words: Sequence[str]) -> list[KindTarget]:
     """Return what `KIND[,KIND] [NAME...]` or `KIND/NAME...` asks for, or raise a usage error."""
     if any("/" in word for word in words):
         return _parse_references(words)
@@ -53,10 +53,10 @@ def parse(words: Sequence[str]) -> list[Target]:
         raise click.UsageError("a name is empty")
     if names and len(meant) > 1:
         raise click.UsageError("names need one kind; to name objects of several kinds, write KIND/NAME")
-    return [Target(kind, names) for kind in meant]
+    return [KindTarget(kind, names) for kind in meant]
 
 
-def _parse_references(words: Sequence[str]) -> list[Target]:
+def _parse_references(words: Sequence[str]) -> list[KindTarget]:
     named: dict[KindEntry, list[str]] = {}
     for word in words:
         text, slash, name = word.partition("/")
@@ -66,7 +66,7 @@ def _parse_references(words: Sequence[str]) -> list[Target]:
         if len(meant) > 1:
             raise click.UsageError(f"{word!r} names one object of several kinds; name one kind")
         named.setdefault(meant[0], []).append(name)
-    return [Target(kind, tuple(names)) for kind, names in named.items()]
+    return [KindTarget(kind, tuple(names)) for kind, names in named.items()]
 
 
 @contextlib.contextmanager

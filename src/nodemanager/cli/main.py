@@ -138,7 +138,7 @@ EMBEDDED: Final = ("demo", "up", "server")
 """Commands that need the embedded API: the programs for hosts, and their packages, are without."""
 
 
-class State:
+class ProgramOptions:
     """What the options of the whole program say."""
 
     debug = False
@@ -231,7 +231,7 @@ def _set_debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None
     if value and not ctx.resilient_parsing:
         import logging
 
-        ctx.ensure_object(State).debug = True
+        ctx.ensure_object(ProgramOptions).debug = True
         logging.basicConfig(level=logging.DEBUG, format="%(levelname)s %(name)s: %(message)s")
 
 
@@ -317,7 +317,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 def run(args: Sequence[str] | None = None, name: str = program.NAME) -> int:
     """Run the program, which was called by this name, and return its exit code."""
     _tolerate_odd_text()
-    state = State()
+    state = ProgramOptions()
     try:
         given = with_agent(sys.argv[1:] if args is None else args)
         code = cli.main(given, prog_name=name, complete_var=COMPLETION, standalone_mode=False, obj=state)

@@ -22,7 +22,7 @@ from nodemanager.client import discovery
 from nodemanager.client.http import elsewhere
 from nodemanager.client.verbs import Client
 from nodemanager.fleet.maintenance import questions
-from nodemanager.fleet.maintenance.questions import Answer, NoAnswer, Question
+from nodemanager.fleet.maintenance.questions import GateAnswer, NoAnswer, Question
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import errors, wording
 from nodemanager.kube.objects import ObjectKey, Resource, Untyped
@@ -44,7 +44,7 @@ class Asker:
     now: Callable[[], datetime]
     wake: Callable[[ObjectKey], None]
     """Has an object be looked at."""
-    answers: dict[Question, Answer] = field(default_factory=dict)
+    answers: dict[Question, GateAnswer] = field(default_factory=dict)
     _asking: dict[Question, asyncio.Task[None]] = field(default_factory=dict)
     _waiting: dict[Question, set[ObjectKey]] = field(default_factory=dict)
     _room: WeakValueDictionary[tuple[ObjectKey, str], asyncio.Semaphore] = field(
@@ -81,7 +81,7 @@ class Asker:
                 began = self.now()
                 why, reason = await self._answer(asked)
             old = self.answers.get(asked)
-            new = self.answers[asked] = Answer(began, why, reason).following(old)
+            new = self.answers[asked] = GateAnswer(began, why, reason).following(old)
         finally:
             del self._asking[asked]
             waiting = self._waiting.pop(asked, set())

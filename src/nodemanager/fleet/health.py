@@ -83,7 +83,7 @@ class FleetHealth:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FleetSnapshot:
     """What was read."""
 
     clusters: Sequence[EdgeCluster] = ()
@@ -101,7 +101,7 @@ def unanswered(why: str) -> FleetHealth:
     return FleetHealth(UNTOLD, [ObjectHealth(API, EVERYTHING, UNTOLD, "Unanswered", why)])
 
 
-def judge(seen: Seen, now: datetime) -> FleetHealth:
+def judge(seen: FleetSnapshot, now: datetime) -> FleetHealth:
     """Return how everything is."""
     found = [ObjectHealth(kind, EVERYTHING, UNTOLD, "Unread", why) for kind, why in seen.unread]
     if seen.hosts and seen.leader is not None:

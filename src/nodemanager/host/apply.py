@@ -19,12 +19,12 @@ from nodemanager.host.base import (
     ServiceKey,
     ServiceManager,
     Substituting,
-    Wanted,
+    WantedPackage,
 )  # fmt: skip
 from nodemanager.host.process.runner import RunError
 from nodemanager.host.process.runs import Runs
 from nodemanager.host.process.threads import to_the_end
-from nodemanager.host.results import Outcome, Result, idle_outcome, left_alone, result
+from nodemanager.host.results import ResourceOutcome, Result, idle_outcome, left_alone, result
 from nodemanager.host.state.journal import Journal, JournalError
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import (
@@ -72,7 +72,7 @@ def _settled(step: Step, tools: Tools) -> Result:
         try:
             tools.journal.settle([step.id])
         except JournalError as error:
-            return result(step, Outcome.FAILED, str(error))
+            return result(step, ResourceOutcome.FAILED, str(error))
     return idle(step)
 
 
@@ -91,12 +91,14 @@ async def apply_packages(steps: Sequence[Step], tools: Tools) -> list[Result]:
             await _transact(wanted, tools)
         except (HostError, RunError) as error:
             if len(wanted) == 1 or isinstance(error, Busy):
-                results += [result(one, Outcome.FAILED, str(error), tools.clock() - began) for one in wanted]
+                results += [
+                    result(one, ResourceOutcome.FAILED, str(error), tools.clock() - began) for one in wanted
+                ]
                 continue
             for one in wanted:
                 results += await _one_package(one, tools)
         else:
-            results += [result(one, Outcome.CHANGED, seconds=tools.clock() - began) for one in wanted]
+            results += [result(one, ResourceOutcome.CHANGED, seconds=tools.clock() - began) for one in wanted]
     return results
 
 
@@ -105,7 +107,7 @@ async def rehearse_packages(steps: Sequence[Step], tools: Tools, *, alone: bool 
 
     With `alone`, so is what it would install something else for: nobody has declared that.
     """
-    install = [Wanted(one.name, one.version) for one in steps if isinstance(one, InstallPackage)]
+    install = [WantedPackage(one.name, one.version) for one in steps if isinstance(one, InstallPackage)]
     remove = [one.name for one in steps if isinstance(one, RemovePackage)]
     if tools.packages is None or not (install or remove):
         return list(steps)
@@ -129,14 +131,14 @@ async def _one_package(step: Step, tools: Tools) -> list[Result]:
     try:
         await _transact([step], tools)
     except (HostError, RunError) as error:
-        return [result(step, Outcome.FAILED, str(error), tools.clock() - began)]
-    return [result(step, Outcome.CHANGED, seconds=tools.clock() - began)]
+        return [result(step, ResourceOutcome.FAILED, str(error), tools.clock() - began)]
+    return [result(step, ResourceOutcome.CHANGED, seconds=tools.clock() - began)]
 
 
 async def _transact(steps: Sequence[Step], tools: Tools) -> None:
     if tools.packages is None:
         raise HostError("cannot change packages: this host has no package manager that we know")
-    install = [Wanted(one.name, one.version) for one in steps if isinstance(one, InstallPackage)]
+    install = [WantedPackage(one.name, one.version) for one in steps if isinstance(one, InstallPackage)]
     if install:
         await tools.packages.install(install)
     remove = [one.name for one in steps if isinstance(one, RemovePackage)]
@@ -167,11 +169,11 @@ async def apply_services(steps: Sequence[Step], tools: Tools, unread: set[str] |
             else:
                 done = await _restart(step, tools)
         except Busy as error:
-            results.append(result(step, Outcome.BLOCKED, str(error), tools.clock() - began))
+            results.append(result(step, ResourceOutcome.BLOCKED, str(error), tools.clock() - began))
         except (HostError, RunError) as error:
-            results.append(result(step, Outcome.FAILED, str(error), tools.clock() - began))
+            results.append(result(step, ResourceOutcome.FAILED, str(error), tools.clock() - began))
         else:
-            results.append(result(done, Outcome.CHANGED, seconds=tools.clock() - began))
+            results.append(result(done, ResourceOutcome.CHANGED, seconds=tools.clock() - began))
     if unread is not None:
         unread.update(enabled)
         return results
@@ -187,8 +189,8 @@ async def _refresh(
             await _manager(tools).refresh(user)
         except (HostError, RunError) as error:
             results = [
-                replace(one, outcome=Outcome.FAILED, message=str(error))
-                if one.id in ids and one.outcome is Outcome.CHANGED
+                replace(one, outcome=ResourceOutcome.FAILED, message=str(error))
+                if one.id in ids and one.outcome is ResourceOutcome.CHANGED
                 else one
                 for one in results
             ]
@@ -243,9 +245,9 @@ async def apply_executions(steps: Sequence[Step], tools: Tools) -> list[Result]:
         try:
             await _execute(step, tools)
         except (HostError, RunError) as error:
-            results.append(result(step, Outcome.FAILED, str(error), tools.clock() - began))
+            results.append(result(step, ResourceOutcome.FAILED, str(error), tools.clock() - began))
         else:
-            results.append(result(step, Outcome.CHANGED, seconds=tools.clock() - began))
+            results.append(result(step, ResourceOutcome.CHANGED, seconds=tools.clock() - began))
     return results
 
 

@@ -69,7 +69,7 @@ class Follower(Protocol):
         """Run a program that goes on and on, hand over its lines, and return its exit status if it ends."""
 
 
-class Wanted(NamedTuple):
+class WantedPackage(NamedTuple):
     """A package to be installed; an empty version is the newest that is offered."""
 
     name: str
@@ -93,16 +93,16 @@ class PackageManager(Protocol):
     async def candidates(self, names: Sequence[str]) -> Mapping[str, str]:
         """Return the newest version on offer of each of these; unknown names are missing."""
 
-    async def rehearse(self, install: Sequence[Wanted], remove: Sequence[str]) -> Mapping[str, str]:
+    async def rehearse(self, install: Sequence[WantedPackage], remove: Sequence[str]) -> Mapping[str, str]:
         """Return by name why some of these could not be; nothing is changed, no index is refreshed."""
 
-    async def install(self, wanted: Sequence[Wanted]) -> None:
+    async def install(self, wanted: Sequence[WantedPackage]) -> None:
         """Install, upgrade or downgrade all of these, or none."""
 
     async def remove(self, names: Sequence[str]) -> None:
         """Remove these and only these; fails when something else that is installed needs one of them."""
 
-    async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
+    async def upgrade_all(self, hold: Sequence[WantedPackage] = ()) -> None:
         """Upgrade everything that is installed, except that held packages stay at their version."""
 
     async def reboot_needed(self) -> str:
@@ -113,7 +113,9 @@ class PackageManager(Protocol):
 class UpgradePlanner(Protocol):
     """A package manager that can tell what an upgrade would do."""
 
-    async def upgrades(self, hold: Sequence[Wanted], *, security: bool) -> Mapping[str, tuple[str, str]]:
+    async def upgrades(
+        self, hold: Sequence[WantedPackage], *, security: bool
+    ) -> Mapping[str, tuple[str, str]]:
         """Return the installed and the offered version of what would be upgraded, by name.
 
         With `security`, only of what a security repository offers. The indexes are refreshed for that.

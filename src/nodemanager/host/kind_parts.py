@@ -28,17 +28,17 @@ class Twin(NamedTuple):
 
 
 async def _no_twins(
-    _going: Sequence[ResourceId], _declared: Sequence[ResourceId], _work: Work
+    _going: Sequence[ResourceId], _declared: Sequence[ResourceId], _work: StageWork
 ) -> Mapping[ResourceId, Twin]:
     return {}
 
 
-async def _as_planned(steps: Sequence[Step], _work: Work) -> list[Step]:
+async def _as_planned(steps: Sequence[Step], _work: StageWork) -> list[Step]:
     return list(steps)
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class StageWork:
     """One stage of a pass or of a repair: what it is about, and what it is done with."""
 
     given: PlanInput
@@ -62,16 +62,16 @@ class Work:
 class HostPart(Generic[N, F]):
     """How one kind is observed and changed."""
 
-    observe: Callable[[N, Work], Awaitable[F]]
+    observe: Callable[[N, StageWork], Awaitable[F]]
     """Returns the facts that the plan of the kind is made from; what cannot be observed is a fact, too."""
-    apply: Callable[[Sequence[Step], Work], Awaitable[list[Result]]]
+    apply: Callable[[Sequence[Step], StageWork], Awaitable[list[Result]]]
     """Carries out the steps of that plan and returns what became of each; one failure stops no other."""
-    rehearse: Callable[[Sequence[Step], Work], Awaitable[list[Step]]] = _as_planned
+    rehearse: Callable[[Sequence[Step], StageWork], Awaitable[list[Step]]] = _as_planned
     """In a preview: returns the steps, with those held back that its tool would refuse; changes nothing."""
-    complete: Callable[[Sequence[Step], Work], Awaitable[list[Step]]] = _as_planned
+    complete: Callable[[Sequence[Step], StageWork], Awaitable[list[Step]]] = _as_planned
     """Returns the steps with all that has to be known of what they replace; without that, held back."""
     twins: Callable[
-        [Sequence[ResourceId], Sequence[ResourceId], Work], Awaitable[Mapping[ResourceId, Twin]]
+        [Sequence[ResourceId], Sequence[ResourceId], StageWork], Awaitable[Mapping[ResourceId, Twin]]
     ] = _no_twins
     """Returns which resources that go are declared under another name: through a link, or as an alias."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from nodemanager.api.common.declarations import Command, Execution
 from nodemanager.host.base import HostError, PackageManager, Runner, ServiceKey, ServiceManager
 from nodemanager.host.files import file_facts
-from nodemanager.host.files.file_facts import Digests
+from nodemanager.host.files.file_facts import DigestCache
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory import users
 from nodemanager.host.process.runner import RunError
@@ -30,7 +30,7 @@ class Observer:
     packages: PackageManager | None
     services: ServiceManager | None
     run: Runner
-    digests: Digests = field(default_factory=Digests)
+    digests: DigestCache = field(default_factory=DigestCache)
 
     async def see_packages(self, needed: PackageNeeds) -> Facts:
         """Return the facts for the stage of packages."""

@@ -9,7 +9,7 @@ from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import Blocked, HeldStep, Observed, ShutStep, Step, Waiting
 
 
-class Outcome(StrEnum):
+class ResourceOutcome(StrEnum):
     """How it went with a resource."""
 
     UNCHANGED = "unchanged"
@@ -33,7 +33,7 @@ class Result:
 
     id: ResourceId
     sources: tuple[str, ...]
-    outcome: Outcome
+    outcome: ResourceOutcome
     message: str = ""
     """Of a failure: `cannot X: why` and what to do; of a change: what was wrong before."""
     seconds: float = 0.0
@@ -69,17 +69,17 @@ class Result:
     @property
     def bad(self) -> bool:
         """Whether it is not what it shall be, although it was to be made so."""
-        return self.outcome in (Outcome.FAILED, Outcome.BLOCKED, Outcome.WAITING)
+        return self.outcome in (ResourceOutcome.FAILED, ResourceOutcome.BLOCKED, ResourceOutcome.WAITING)
 
     @property
     def put_off(self) -> bool:
         """Whether it is not what it shall be, and is not to be made so now."""
-        return self.outcome in (Outcome.HELD, Outcome.SHUT)
+        return self.outcome in (ResourceOutcome.HELD, ResourceOutcome.SHUT)
 
     @property
     def failed(self) -> bool:
         """Whether it is not what it shall be, and somebody has to do something about it."""
-        return self.bad and self.outcome is not Outcome.WAITING
+        return self.bad and self.outcome is not ResourceOutcome.WAITING
 
     @property
     def said(self) -> str:
@@ -87,28 +87,28 @@ class Result:
         return f"waits for {self.awaits}" if self.awaits and not self.failed else self.message
 
 
-def idle_outcome(step: Step) -> Outcome:
+def idle_outcome(step: Step) -> ResourceOutcome:
     """Return how it goes with a step that does nothing."""
     if not isinstance(step, Blocked):
-        return Outcome.UNCHANGED
-    return Outcome.WAITING if isinstance(step, Waiting) else Outcome.BLOCKED
+        return ResourceOutcome.UNCHANGED
+    return ResourceOutcome.WAITING if isinstance(step, Waiting) else ResourceOutcome.BLOCKED
 
 
-def left_alone(step: Observed) -> Outcome:
+def left_alone(step: Observed) -> ResourceOutcome:
     """Return how it went with what was only looked at."""
     if isinstance(step, HeldStep):
-        return Outcome.HELD
-    return Outcome.SHUT if isinstance(step, ShutStep) else Outcome.OBSERVED
+        return ResourceOutcome.HELD
+    return ResourceOutcome.SHUT if isinstance(step, ShutStep) else ResourceOutcome.OBSERVED
 
 
-def result(step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0) -> Result:
+def result(step: Step, outcome: ResourceOutcome, message: str = "", seconds: float = 0.0) -> Result:
     """Return what became of a step; a change is explained by the step's own reason."""
     step = step.would if isinstance(step, Observed) else step
-    said = message or (step.reason if outcome is not Outcome.UNCHANGED else "")
+    said = message or (step.reason if outcome is not ResourceOutcome.UNCHANGED else "")
     said = said.encode(errors="surrogateescape").decode(errors="backslashreplace")  # names of files
     return Result(
         step.id, step.sources, outcome, said, seconds, step.words.done, step.operations, step.REPAIRS,
-        step.lock, step.news, awaits=_awaits(step) if outcome is Outcome.WAITING else "",
+        step.lock, step.news, awaits=_awaits(step) if outcome is ResourceOutcome.WAITING else "",
     )  # fmt: skip
 
 

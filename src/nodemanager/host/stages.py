@@ -16,7 +16,7 @@ from nodemanager.host import apply, twins
 from nodemanager.host.files import file_facts
 from nodemanager.host.files.file_batch import FileBatch, FileTools
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.kind_parts import HostPart, HostParts, Work
+from nodemanager.host.kind_parts import HostPart, HostParts, StageWork
 from nodemanager.host.process.threads import in_thread
 from nodemanager.host.results import Result
 from nodemanager.plan.facts import Facts, Kind
@@ -26,12 +26,12 @@ from nodemanager.plan.stages import KINDS
 from nodemanager.plan.steps import Blocked, FileStep, Step
 
 
-async def _see_files(needed: FileNeeds, work: Work) -> Facts:
+async def _see_files(needed: FileNeeds, work: StageWork) -> Facts:
     part = work.given.repair or work.given.layout is not None
     return await work.observer.see_files(needed, whole=not part)
 
 
-async def _complete_files(steps: Sequence[Step], work: Work) -> list[Step]:
+async def _complete_files(steps: Sequence[Step], work: StageWork) -> list[Step]:
     """Read the files of which only the size was looked at, as far as they are backed up."""
     unread = [
         one
@@ -54,7 +54,7 @@ def _completed(step: FileStep, tree: Tree, limit: int) -> Step:
     return msgspec.structs.replace(step, before=replace(step.before, digest=digest))
 
 
-async def _apply_files(steps: Sequence[Step], work: Work) -> list[Result]:
+async def _apply_files(steps: Sequence[Step], work: StageWork) -> list[Result]:
     tools = FileTools(work.observer.tree, work.bucket, work.tools.journal, work.observer.run)
     batch = FileBatch(tools, aborted=set(work.broken_off))
     results = await batch.apply(steps)
@@ -64,7 +64,7 @@ async def _apply_files(steps: Sequence[Step], work: Work) -> list[Result]:
     return results
 
 
-async def _see_services(needed: ServiceNeeds, work: Work) -> Facts:
+async def _see_services(needed: ServiceNeeds, work: StageWork) -> Facts:
     seen = await work.observer.see_services(needed, work.given.pending)
     if work.unread and any(fact.stale for fact in seen.services.values()):
         await work.refresh()  # they are stale because of us, and that is no drift
@@ -72,7 +72,7 @@ async def _see_services(needed: ServiceNeeds, work: Work) -> Facts:
     return seen
 
 
-async def _apply_services(steps: Sequence[Step], work: Work) -> list[Result]:
+async def _apply_services(steps: Sequence[Step], work: StageWork) -> list[Result]:
     return await apply.apply_services(steps, work.tools, work.unread if work.given.repair else None)
 
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from nodemanager.host.files.tree import Tree, TreeError
-from nodemanager.host.kind_parts import Twin, Work
+from nodemanager.host.kind_parts import StageWork, Twin
 from nodemanager.host.process.threads import in_thread
 from nodemanager.plan import services
 from nodemanager.plan.needs import PackageNeeds
@@ -17,7 +17,7 @@ from nodemanager.plan.resources import ResourceId
 
 
 async def of_files(
-    going: Sequence[ResourceId], declared: Sequence[ResourceId], work: Work
+    going: Sequence[ResourceId], declared: Sequence[ResourceId], work: StageWork
 ) -> Mapping[ResourceId, Twin]:
     """Return the declared files that files which go are, or lead to: as links, or as directories."""
     return await in_thread(lambda: _of_files(work.observer.tree, going, declared))
@@ -87,7 +87,7 @@ def _keys(folder: int, name: str) -> Iterator[tuple[object, ...]]:
 
 
 async def of_services(
-    going: Sequence[ResourceId], declared: Sequence[ResourceId], work: Work
+    going: Sequence[ResourceId], declared: Sequence[ResourceId], work: StageWork
 ) -> Mapping[ResourceId, Twin]:
     """Return the declared services that services which go are: systemd knows a unit by several names."""
     facts = (await work.observer.see_services(services.needs_of([*going, *declared]), {})).services
@@ -100,7 +100,7 @@ async def of_services(
 
 
 async def of_packages(
-    going: Sequence[ResourceId], declared: Sequence[ResourceId], work: Work
+    going: Sequence[ResourceId], declared: Sequence[ResourceId], work: StageWork
 ) -> Mapping[ResourceId, Twin]:
     """Return the declared packages that packages which go are: `jq`, `jq:amd64` and `jq.x86_64`."""
     installed = (await work.observer.see_packages(PackageNeeds(any=True, latest=()))).packages.installed

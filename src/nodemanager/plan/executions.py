@@ -9,7 +9,7 @@ from nodemanager.api.common.declarations import Execution
 from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, Verdicts
-from nodemanager.plan.host_kinds import Declaring, HostKind, Metric, PlanInput, brings_nothing
+from nodemanager.plan.host_kinds import HostKind, KindDeclaration, Metric, PlanInput, brings_nothing
 from nodemanager.plan.needs import ExecutionNeeds, execution_needs
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import Blocked, Lack, Noop, RunCommand, Step
@@ -77,7 +77,7 @@ def _needs(given: PlanInput) -> ExecutionNeeds:
 KIND: Final[HostKind[Execution, ExecutionNeeds, Facts]] = HostKind(
     name=resources.EXEC,
     words=("execution", "executions"),
-    declaring=Declaring(
+    declaring=KindDeclaration(
         field="executions",
         identify=resources.exec_id,
         subscriptions=lambda execution: [path.rstrip("/") or "/" for path in execution.subscribe_files],

@@ -18,7 +18,7 @@ from nodemanager.plan.attributes import FileAttributes, UnknownOwner
 from nodemanager.plan.desired import Content, Contents, Desired, Failure, Item
 from nodemanager.plan.facts import NOBODY, Facts, FileFact, Kind
 from nodemanager.plan.file_ownership import OWNING
-from nodemanager.plan.host_kinds import Brought, Declaring, DriftRule, HostKind, Metric, PlanInput
+from nodemanager.plan.host_kinds import Brought, DriftRule, HostKind, KindDeclaration, Metric, PlanInput
 from nodemanager.plan.layout import Layout, layout
 from nodemanager.plan.needs import FileNeeds, file_needs
 from nodemanager.plan.resources import ResourceId
@@ -282,7 +282,7 @@ def _moves_links(steps: Sequence[Step], given: PlanInput) -> bool:
 KIND: Final[HostKind[File, FileNeeds, Facts]] = HostKind(
     name=resources.FILE,
     words=("file", "files"),
-    declaring=Declaring(
+    declaring=KindDeclaration(
         field="files", identify=lambda _set, file: resources.file_id(file.path), plain=_plain
     ),
     needs=lambda given: file_needs(given.desired, given.contents),

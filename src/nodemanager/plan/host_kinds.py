@@ -54,7 +54,7 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declaring(Generic[D]):
+class KindDeclaration(Generic[D]):
     """How ConfigSets declare a kind, and how what several of them say becomes one declaration."""
 
     field: str
@@ -127,7 +127,7 @@ class HostKind(Generic[D, N, F]):
     """As in the names of its resources: `file` of file:/etc/motd."""
     words: tuple[str, str]
     """One and many of them, as people are told."""
-    declaring: Declaring[D]
+    declaring: KindDeclaration[D]
     needs: Callable[[PlanInput], N]
     """Says what of the host has to be observed; no more than that is looked at."""
     plan: Callable[[PlanInput, F], list[Step]]

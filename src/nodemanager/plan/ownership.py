@@ -16,7 +16,16 @@ import msgspec
 
 from nodemanager.plan.desired import Desired
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.set_doubts import Owner, Prune, SetRecord, SetsTold, Standing, name_of, policies, uid_of
+from nodemanager.plan.set_doubts import (
+    Owner,
+    Prune,
+    SetPresence,
+    SetRecord,
+    SetsTold,
+    name_of,
+    policies,
+    uid_of,
+)
 
 State = dict[str, str]
 """An empty value is of a part that nobody declares: it is not ours, and stays as it is."""
@@ -180,14 +189,14 @@ def _on_its_way(one: ResourceId, entry: Owned, told: SetsTold) -> str:
 
 def _cause(sets: tuple[Owner, ...], told: SetsTold) -> str:
     """Return, in words, what became of the sets that declared something."""
-    owner = next((one for one in sets if told.standing(one) is not Standing.HERE), sets[0] if sets else "")
+    owner = next((one for one in sets if told.standing(one) is not SetPresence.HERE), sets[0] if sets else "")
     if not owner:
         return "nobody declares it"
     what = {
-        Standing.HERE: "declares it no longer",
-        Standing.LEAVING: "is being deleted",
-        Standing.ELSEWHERE: "is not for this host any more",
-        Standing.GONE: "is gone",
+        SetPresence.HERE: "declares it no longer",
+        SetPresence.LEAVING: "is being deleted",
+        SetPresence.ELSEWHERE: "is not for this host any more",
+        SetPresence.GONE: "is gone",
     }
     return f"ConfigSet {name_of(owner)} {what[told.standing(owner)]}"
 

@@ -9,7 +9,7 @@ from nodemanager.api.common.declarations import Package
 from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, PackageFacts
-from nodemanager.plan.host_kinds import Brought, Declaring, DriftRule, HostKind, Metric, Owning
+from nodemanager.plan.host_kinds import Brought, DriftRule, HostKind, KindDeclaration, Metric, Owning
 from nodemanager.plan.needs import PackageNeeds, package_needs
 from nodemanager.plan.ownership import Owned, PutBack, State
 from nodemanager.plan.resources import ResourceId
@@ -89,7 +89,9 @@ def _brings(step: Step) -> Brought:
 KIND: Final[HostKind[Package, PackageNeeds, Facts]] = HostKind(
     name=resources.PACKAGE,
     words=("package", "packages"),
-    declaring=Declaring(field="packages", identify=lambda _set, package: resources.package_id(package.name)),
+    declaring=KindDeclaration(
+        field="packages", identify=lambda _set, package: resources.package_id(package.name)
+    ),
     needs=lambda given: package_needs(given.desired),
     plan=lambda given, facts: list(plan_packages(given.desired, facts)),
     count=Metric("nodemanager_package_operations_total", "Packages changed.", by="operation"),

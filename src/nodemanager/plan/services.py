@@ -12,9 +12,9 @@ from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, ServiceFact
 from nodemanager.plan.host_kinds import (
-    Declaring,
     DriftRule,
     HostKind,
+    KindDeclaration,
     Metric,
     Naming,
     Owning,
@@ -229,7 +229,7 @@ def _unit_of(path: str) -> str:
 KIND: Final[HostKind[Service, ServiceNeeds, Facts]] = HostKind(
     name=resources.SERVICE,
     words=("service", "services"),
-    declaring=Declaring(
+    declaring=KindDeclaration(
         field="services",
         identify=lambda _set, service: resources.service_id(service),
         plain=_plain,

@@ -46,7 +46,7 @@ class Prune(IntEnum):
     """Packages, too."""
 
 
-class Standing(StrEnum):
+class SetPresence(StrEnum):
     """How a set stands to this host."""
 
     HERE = "here"
@@ -77,7 +77,7 @@ class SetTold(NamedTuple):
     """What the API says of one set."""
 
     policy: Prune
-    standing: Standing = Standing.HERE
+    standing: SetPresence = SetPresence.HERE
     lacks: frozenset[str] = frozenset()
     """Kinds of which it declares nothing."""
     staged: bool = False
@@ -115,10 +115,10 @@ class SetsTold:
     node: NodeTold = field(default_factory=NodeTold)
     """Whom they are for."""
 
-    def standing(self, one: Owner) -> Standing:
+    def standing(self, one: Owner) -> SetPresence:
         """Return how a set stands to this host."""
         known = self.sets.get(one)
-        return Standing.GONE if known is None else known.standing
+        return SetPresence.GONE if known is None else known.standing
 
 
 class Doubt(NamedTuple):
@@ -164,7 +164,7 @@ def doubts(
     found = {}
     for one in pruning:
         doubts = [_of_node(one, records, told), _of_set(one, owners[one], records, told), *of_all]
-        if told.standing(one) is Standing.HERE:
+        if told.standing(one) is SetPresence.HERE:
             doubts.pop()
         if known := [doubt for doubt in doubts if doubt is not None]:
             found[one] = known
@@ -193,7 +193,7 @@ def remembered(
         if one in found:
             now = found[one]
         elif said is not None:
-            leaving = said.standing is Standing.LEAVING
+            leaving = said.standing is SetPresence.LEAVING
             now = SetRecord(allowed[one], False, leaving, said.generation, record.node, said.enforcement)
         else:
             now = msgspec.structs.replace(record, prune=allowed[one], here=False)
@@ -205,7 +205,7 @@ def remembered(
 
 def _of_node(one: Owner, records: Mapping[Owner, SetRecord], told: SetsTold) -> Doubt | None:
     """Return what speaks against a set that is not for a host any more, if the host itself is another."""
-    if told.standing(one) is Standing.HERE:
+    if told.standing(one) is SetPresence.HERE:
         return None
     if told.node.leaving:
         return Doubt("the ManagedNode of this host is being deleted", person=True)
@@ -221,11 +221,11 @@ def _of_set(
 ) -> Doubt | None:
     """Return what speaks against what one set says, or seems to."""
     standing, name = told.standing(one), name_of(one)
-    if standing is Standing.GONE and not (one in records and records[one].leaving):
+    if standing is SetPresence.GONE and not (one in records and records[one].leaving):
         return Doubt(f"ConfigSet {name} is gone, and this host has not seen it being deleted")
-    if standing is Standing.ELSEWHERE:
+    if standing is SetPresence.ELSEWHERE:
         return Doubt(f"ConfigSet {name} is not for this host any more, by its labels or by the host's")
-    if standing is Standing.HERE and (none := had & told.sets[one].lacks):
+    if standing is SetPresence.HERE and (none := had & told.sets[one].lacks):
         return Doubt(f"ConfigSet {name} declares not a single {' or '.join(sorted(none))} any more")
     return None
 
@@ -242,9 +242,9 @@ def _of_backup(records: Mapping[Owner, SetRecord], told: SetsTold) -> Doubt | No
 
 def _of_all(known: AbstractSet[Owner], told: SetsTold) -> Doubt | None:
     """Return what speaks against sets that are deleted together: of this host, or of all hosts."""
-    if len(known) > 1 and all(told.standing(one) is not Standing.HERE for one in known):
+    if len(known) > 1 and all(told.standing(one) is not SetPresence.HERE for one in known):
         return Doubt("none of the ConfigSets that this host had is for it any more")
     # Also if it is only one: those that do not prune are gone at once, and this may be what is left of all.
-    if told.sets and all(one.standing is Standing.LEAVING for one in told.sets.values()):
+    if told.sets and all(one.standing is SetPresence.LEAVING for one in told.sets.values()):
         return Doubt("all ConfigSets are being deleted")
     return None

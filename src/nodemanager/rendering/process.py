@@ -104,7 +104,7 @@ class RenderProcess:
         except (OSError, TimeoutError):
             raise Ended(await self._why()) from None
 
-    async def answer(self) -> jobs.Answer:
+    async def answer(self) -> jobs.TemplateAnswer:
         """Return the next answer; raise Ended if there is none, with what to say of the template."""
         try:
             return jobs.decoded_answer(await self._message(jobs.ANSWER_MAX, self._limits.wall))

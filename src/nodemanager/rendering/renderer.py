@@ -18,7 +18,7 @@ from typing import Final, Protocol, Self
 
 from nodemanager.plan import templates
 from nodemanager.plan.templates import Job, NotRendered, Rendered, jobs
-from nodemanager.plan.templates.jobs import Answer
+from nodemanager.plan.templates.jobs import TemplateAnswer
 from nodemanager.rendering.limits import FILES, RenderLimits
 from nodemanager.rendering.process import Ended, RenderProcess, Start
 
@@ -46,7 +46,7 @@ class Renderer:
         self,
         start: Start,
         limits: RenderLimits = FILES,
-        answered: Callable[[Answer], object] = lambda _: None,
+        answered: Callable[[TemplateAnswer], object] = lambda _: None,
     ) -> None:
         self._start = start
         self._limits = limits

@@ -75,7 +75,7 @@ async def at_once(_revision: int) -> None:
     """Wait for nothing: no garbage collector runs."""
 
 
-class Turn:
+class BlockingTurn:
     """Lets one task at a time do work that blocks the event loop; between two of them all others run."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class Hub:
     quota: Quota | None = None
     """Says how much single users may keep here; None = as much as they like."""
 
-    turn: Turn = field(default_factory=Turn)
+    turn: BlockingTurn = field(default_factory=BlockingTurn)
     """Taken before large answers are made."""
 
     def validate(self, change: AdmissionRequest) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from nodemanager.store.schema import (
     STATEMENTS,
     VERSION,
     FileMeta,
-    Undo,
+    StoredEvent,
     event_row,
     object_digest,
 )
@@ -98,7 +98,7 @@ def _read_log(
         raise ValueError("it has a key twice")
     log: list[tuple[float, StoreEvent]] = []
     for row in connection.execute("SELECT * FROM events ORDER BY revision DESC"):
-        undo = Undo.from_row(row)
+        undo = StoredEvent.from_row(row)
         if undo.revision != meta.revision - len(log):
             raise ValueError(f"the event of revision {meta.revision - len(log)} is missing")
         log.append((undo.at, undo.replay(past)))

@@ -73,7 +73,7 @@ def event_row(event: StoreEvent, at: float) -> tuple[object, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Undo:
+class StoredEvent:
     """An event as it is in the file: what happened when, and what was before."""
 
     revision: int
@@ -83,7 +83,7 @@ class Undo:
     previous: StoreRecord | None
 
     @classmethod
-    def from_row(cls, row: Sequence[object]) -> Undo:
+    def from_row(cls, row: Sequence[object]) -> StoredEvent:
         """Read the columns of `events`; raise ValueError when the digest does not fit."""
         *fields, digest = row
         if digest != _digest(*fields):

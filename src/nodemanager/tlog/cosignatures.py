@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nodemanager.native import ed25519
-from nodemanager.tlog.notes import COSIGNATURE, Key, Note, NotSigned, Signature, checked_name
+from nodemanager.tlog.notes import COSIGNATURE, Key, Note, NoteSignature, NotSigned, checked_name
 
 _TIME_BYTES: Final = 8
 _MAX_TIME: Final = 2**63 - 1
@@ -33,10 +33,10 @@ class Cosigner:
         """The key that checks its cosignatures."""
         return Key(checked_name(self.name), ed25519.public_key(self.seed), COSIGNATURE)
 
-    def sign(self, text: str, seconds: int) -> Signature:
+    def sign(self, text: str, seconds: int) -> NoteSignature:
         """Return the cosignature of a checkpoint at a time, in seconds since 1970."""
         signature = ed25519.sign(self.seed, _message(text, seconds))
-        return Signature(self.name, self.key.id, seconds.to_bytes(_TIME_BYTES, "big") + signature)
+        return NoteSignature(self.name, self.key.id, seconds.to_bytes(_TIME_BYTES, "big") + signature)
 
 
 def verify(note: Note, key: Key) -> int:

@@ -90,13 +90,13 @@ class Signer:
         """The key that checks its signatures."""
         return Key(checked_name(self.name), ed25519.public_key(self.seed))
 
-    def sign(self, text: str) -> Signature:
+    def sign(self, text: str) -> NoteSignature:
         """Return its signature of a text."""
-        return Signature(self.name, self.key.id, ed25519.sign(self.seed, text.encode()))
+        return NoteSignature(self.name, self.key.id, ed25519.sign(self.seed, text.encode()))
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class NoteSignature:
     """A signature of a note; whether it is right has to be checked."""
 
     name: str
@@ -113,13 +113,13 @@ class Note:
     """A text with signatures."""
 
     text: str
-    signatures: tuple[Signature, ...] = ()
+    signatures: tuple[NoteSignature, ...] = ()
 
     def __str__(self) -> str:
         """Return it as it is sent and stored."""
         return "".join([self.text, "\n", *(f"{one}\n" for one in self.signatures)])
 
-    def by(self, key: Key) -> Iterable[Signature]:
+    def by(self, key: Key) -> Iterable[NoteSignature]:
         """Return the signatures that say that they are by a key."""
         return [one for one in self.signatures if (one.name, one.key_id) == (key.name, key.id)]
 
@@ -152,12 +152,12 @@ def read(text: str) -> Note:
     return Note(body + "\n", tuple(_signature(line) for line in lines))
 
 
-def _signature(line: str) -> Signature:
+def _signature(line: str) -> NoteSignature:
     name, _, encoded = line.removeprefix(_DASH).partition(" ")
     data = _decoded(encoded)
     if not line.startswith(_DASH) or not name or len(data) < 5:
         raise BadNote(f"cannot read a note: {line[:120]!r} is no signature")
-    return Signature(checked_name(name), data[:4], data[4:])
+    return NoteSignature(checked_name(name), data[:4], data[4:])
 
 
 def checked_name(name: str) -> str:

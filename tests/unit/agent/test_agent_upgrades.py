@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.agent.tasks.agent_upgrades import AgentUpgrades, Before
+from nodemanager.agent.tasks.agent_upgrades import AgentUpgrades, ProgramBefore
 from nodemanager.agent.tasks.attempts import INTERRUPTED, Attempt, AttemptResult
 from nodemanager.agent.upgrade_proof import UpgradeProof
 from nodemanager.api.maintenance.agent_upgrade import AgentUpgradeAction
@@ -199,7 +199,7 @@ async def test_what_is_not_to_be_trusted(
 
 
 def test_what_was_there_is_written_down_in_words_of_its_own() -> None:
-    assert msgspec.json.encode(Before("0.1.0", "ab")) == b'{"version":"0.1.0","sha256":"ab"}'
+    assert msgspec.json.encode(ProgramBefore("0.1.0", "ab")) == b'{"version":"0.1.0","sha256":"ab"}'
 
 
 async def in_place(world: ProgramWorld, kind: str, *, report: bool) -> Upgrader:

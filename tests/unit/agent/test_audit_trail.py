@@ -24,7 +24,7 @@ from nodemanager.api.common.managednode import DriftRecord, ManagedNodeStatus
 from nodemanager.api.maintenance.nodetask import NodeTaskSpec
 from nodemanager.api.maintenance.task_steps import ExecutionAction, TaskStep
 from nodemanager.fleet.audit import host_chains
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.host.state.host_chain import HostChain
 from nodemanager.plan import resources
 from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskRecord
@@ -94,7 +94,7 @@ async def test_nothing_touches_the_disk_on_the_event_loop(
     trail.upgraded("UpgradeStarted")
     await trail.settle()
     assert said(trail).audit_chain is not None
-    trail.changed((), [Result(resources.file_id("/etc/motd"), ("a",), Outcome.CHANGED)])
+    trail.changed((), [Result(resources.file_id("/etc/motd"), ("a",), ResourceOutcome.CHANGED)])
     trail.drifted(DRIFT)
     said(trail)
     await ended(running)

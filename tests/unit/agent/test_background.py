@@ -20,8 +20,8 @@ from nodemanager.agent.passes.underway import LONG_SECONDS
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.host.files.bucket import Bucket, BucketLimits
-from nodemanager.host.kind_parts import HostPart, Work
-from nodemanager.host.results import Outcome, Result, idle_outcome, result
+from nodemanager.host.kind_parts import HostPart, StageWork
+from nodemanager.host.results import ResourceOutcome, Result, idle_outcome, result
 from nodemanager.host.stages import PARTS
 from nodemanager.plan.facts import Facts, Verdicts
 from nodemanager.plan.needs import ExecutionNeeds
@@ -348,7 +348,7 @@ HOUR = 3600.0
 class Always:
     """Executions whose conditions always hold, in virtual time; a pass follows as in the agent."""
 
-    def __init__(self, folder: Path, seconds: dict[str, float], outcome: Outcome) -> None:
+    def __init__(self, folder: Path, seconds: dict[str, float], outcome: ResourceOutcome) -> None:
         self.runs = dict.fromkeys(seconds, 0)
         self.passes = 0
         self._seconds, self._outcome = seconds, outcome
@@ -358,11 +358,11 @@ class Always:
         self.host.converger.patience = LONG_SECONDS
         self.host.converger.background.ended = self._asked.set
 
-    async def _observe(self, _needed: ExecutionNeeds, work: Work) -> Facts:
+    async def _observe(self, _needed: ExecutionNeeds, work: StageWork) -> Facts:
         yes = Verdicts(only_if=True)
         return Facts(verdicts={one.id: yes for one in work.given.desired.executions})
 
-    async def _apply(self, steps: Sequence[Step], _work: Work) -> list[Result]:
+    async def _apply(self, steps: Sequence[Step], _work: StageWork) -> list[Result]:
         found = []
         for step in steps:
             if step.ACTS:
@@ -394,9 +394,9 @@ class Always:
 @settings(max_examples=15, deadline=None)
 @given(
     st.dictionaries(st.sampled_from("abc"), st.floats(0.5, 90.0), min_size=1),
-    st.sampled_from([Outcome.FAILED, Outcome.CHANGED]),
+    st.sampled_from([ResourceOutcome.FAILED, ResourceOutcome.CHANGED]),
 )
-def test_executions_do_not_start_each_other(seconds: dict[str, float], outcome: Outcome) -> None:
+def test_executions_do_not_start_each_other(seconds: dict[str, float], outcome: ResourceOutcome) -> None:
     """What failed waits for its turn; what went well has no reason to run again."""
     with tempfile.TemporaryDirectory() as folder:
         always = Always(Path(folder), seconds, outcome)
@@ -404,8 +404,8 @@ def test_executions_do_not_start_each_other(seconds: dict[str, float], outcome: 
         always.host.tree.close()
     for name, runs in always.runs.items():
         least = RETRY_SECONDS + seconds[name]
-        assert runs <= (HOUR / least + 2 if outcome is Outcome.FAILED else 2)
-        assert runs > 1 or outcome is Outcome.CHANGED
+        assert runs <= (HOUR / least + 2 if outcome is ResourceOutcome.FAILED else 2)
+        assert runs > 1 or outcome is ResourceOutcome.CHANGED
     assert always.passes <= 2 * sum(always.runs.values()) + 2
 
 
@@ -485,7 +485,7 @@ class Lanes:
             await self.running[name].wait()
             del self.running[name]
             self.ended.append(resource)
-            return [Result(resource, (name,), Outcome.CHANGED)]
+            return [Result(resource, (name,), ResourceOutcome.CHANGED)]
 
         return BackgroundJob(resource, (name,), do)
 

@@ -22,7 +22,7 @@ from nodemanager.api.common.managednode import (
     ManagedNodeStatus,
 )
 from nodemanager.host.inventory.identity import Identity
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan import merge
@@ -181,39 +181,39 @@ class Story:
         self.watch = DriftWatch()
         self.repaired = 0
 
-    def passed(self, content: str, outcome: Outcome, *, repairs: bool = True) -> bool:
+    def passed(self, content: str, outcome: ResourceOutcome, *, repairs: bool = True) -> bool:
         desired = merge.merge([config_set("a", files=[{"path": "/x", "content": content}])])
         done = Result(desired.files[0].id, ("a",), outcome, repairs=repairs)
         numbers = declarations(desired, literal_contents(desired))
         judged = self.watch.judge(numbers, [done])
-        self.repaired += sum(one.outcome is Outcome.CHANGED for one in self.watch.fresh(judged))
+        self.repaired += sum(one.outcome is ResourceOutcome.CHANGED for one in self.watch.fresh(judged))
         return judged[0].drifted
 
 
 def test_news_is_not_drift() -> None:
     story = Story()
-    assert not story.passed("one", Outcome.CHANGED)
-    assert not story.passed("one", Outcome.UNCHANGED, repairs=False)
-    assert not story.passed("two", Outcome.CHANGED)
-    assert story.passed("two", Outcome.CHANGED)
+    assert not story.passed("one", ResourceOutcome.CHANGED)
+    assert not story.passed("one", ResourceOutcome.UNCHANGED, repairs=False)
+    assert not story.passed("two", ResourceOutcome.CHANGED)
+    assert story.passed("two", ResourceOutcome.CHANGED)
     assert story.repaired == 1
 
 
 def test_what_could_not_be_put_back_is_drift_but_not_repaired_until_it_is() -> None:
     story = Story()
-    story.passed("one", Outcome.CHANGED)
-    assert story.passed("one", Outcome.FAILED)
-    assert story.passed("one", Outcome.BLOCKED)
+    story.passed("one", ResourceOutcome.CHANGED)
+    assert story.passed("one", ResourceOutcome.FAILED)
+    assert story.passed("one", ResourceOutcome.BLOCKED)
     assert story.repaired == 0
-    assert story.passed("one", Outcome.CHANGED)
+    assert story.passed("one", ResourceOutcome.CHANGED)
     assert story.repaired == 1
 
 
 def test_what_never_held_cannot_drift() -> None:
     story = Story()
-    assert not story.passed("one", Outcome.FAILED)
-    assert not story.passed("one", Outcome.FAILED)
-    assert not story.passed("one", Outcome.CHANGED)
+    assert not story.passed("one", ResourceOutcome.FAILED)
+    assert not story.passed("one", ResourceOutcome.FAILED)
+    assert not story.passed("one", ResourceOutcome.CHANGED)
 
 
 class Shelf:
@@ -234,24 +234,24 @@ class Shelf:
 
 def test_a_new_process_without_a_memory_knows_nothing_of_what_held_before() -> None:
     story = Story()
-    assert not story.passed("one", Outcome.CHANGED)
+    assert not story.passed("one", ResourceOutcome.CHANGED)
     story.watch = DriftWatch()
-    assert not story.passed("one", Outcome.CHANGED)
-    assert story.passed("one", Outcome.CHANGED)
+    assert not story.passed("one", ResourceOutcome.CHANGED)
+    assert story.passed("one", ResourceOutcome.CHANGED)
 
 
 def test_what_held_is_known_to_the_next_process_and_saved_only_when_it_is_new() -> None:
     shelf, story = Shelf(), Story()
     story.watch = DriftWatch(shelf)
-    story.passed("one", Outcome.CHANGED)
+    story.passed("one", ResourceOutcome.CHANGED)
     story.watch.save()
-    story.passed("one", Outcome.UNCHANGED, repairs=False)
+    story.passed("one", ResourceOutcome.UNCHANGED, repairs=False)
     story.watch.save()
     assert shelf.saved == 1
     story.watch = DriftWatch(shelf)
-    assert not story.passed("two", Outcome.CHANGED)
+    assert not story.passed("two", ResourceOutcome.CHANGED)
     story.watch = DriftWatch(shelf)
-    assert story.passed("one", Outcome.CHANGED)
+    assert story.passed("one", ResourceOutcome.CHANGED)
 
 
 def test_declarations_change_with_the_content_of_templates() -> None:

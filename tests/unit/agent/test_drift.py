@@ -12,7 +12,7 @@ from nodemanager.agent.drift import drift
 from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.api import crds
 from nodemanager.api.common import reported
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.kube.cel.rules import RuleSet
 from nodemanager.plan.resources import ResourceId, file_id
 from support.realtime import Kept
@@ -59,7 +59,7 @@ def test_a_repair_that_ends_while_a_thread_saves_is_in_nobodys_way(monkeypatch: 
     text = ResourceId.__str__
 
     def meanwhile(resource: ResourceId) -> str:
-        watch.judge({THREE: "3"}, [Result(THREE, (), Outcome.UNCHANGED)], whole=False)
+        watch.judge({THREE: "3"}, [Result(THREE, (), ResourceOutcome.UNCHANGED)], whole=False)
         return text(resource)
 
     with monkeypatch.context() as patched:
@@ -76,7 +76,7 @@ async def test_a_newer_version_of_a_package_is_no_drift_and_its_removal_is(tmp_p
         await kept.converge(declared)
         kept.host.packages.offered["jq"] = "1.7"
         (done,) = await kept.converge(declared)
-        assert (done.outcome, done.drifted, kept.outcomes()) == (Outcome.CHANGED, False, [])
+        assert (done.outcome, done.drifted, kept.outcomes()) == (ResourceOutcome.CHANGED, False, [])
         kept.host.packages.have.clear()
         await kept.converge(declared)
         assert kept.outcomes() == [("package:jq", "repaired")]
@@ -95,17 +95,20 @@ async def test_what_a_hold_keeps_from_being_purged_is_no_drift_and_goes_when_it_
         kept.host.converger.may_act = lambda: False
         for _ in range(2):
             held = await kept.converge(config_set("p", files=files))
-            assert [(one.outcome, one.drifted) for one in held] == [(Outcome.HELD, False)]
+            assert [(one.outcome, one.drifted) for one in held] == [(ResourceOutcome.HELD, False)]
         kept.host.converger.may_act = lambda: True
         (done,) = await kept.converge(config_set("p", files=files))
-        assert (done.outcome, done.drifted, kept.outcomes()) == (Outcome.CHANGED, False, [])
+        assert (done.outcome, done.drifted, kept.outcomes()) == (ResourceOutcome.CHANGED, False, [])
     assert not (folder / "stray").exists()
 
 
-@pytest.mark.parametrize("outcome", [Outcome.WAITING, Outcome.BLOCKED, Outcome.FAILED, Outcome.HELD])
-def test_a_directory_holds_when_all_is_purged_that_has_to_be(outcome: Outcome) -> None:
+@pytest.mark.parametrize(
+    "outcome",
+    [ResourceOutcome.WAITING, ResourceOutcome.BLOCKED, ResourceOutcome.FAILED, ResourceOutcome.HELD],
+)
+def test_a_directory_holds_when_all_is_purged_that_has_to_be(outcome: ResourceOutcome) -> None:
     watch, folder = DriftWatch(), file_id("/etc")
-    fine = Result(folder, (), Outcome.UNCHANGED)
+    fine = Result(folder, (), ResourceOutcome.UNCHANGED)
     for _ in range(2):
         found = watch.judge({folder: "1"}, [fine, Result(ONE, (), outcome, repairs=True)])
         assert not any(one.drifted for one in found)
@@ -122,17 +125,17 @@ def test_what_is_gone_is_forgotten() -> None:
     for number in range(3):
         strays = [
             Result(file_id(f"/etc/purged.d/{number}{outcome}"), (), outcome, "no", repairs=True)
-            for outcome in (Outcome.FAILED, Outcome.OBSERVED)
+            for outcome in (ResourceOutcome.FAILED, ResourceOutcome.OBSERVED)
         ]
         told = watch.fresh(watch.judge({folder: "1", ONE: "1"}, strays))
         assert [one.id for one in told] == [one.id for one in strays]
         assert not watch.fresh(watch.judge({folder: "1", ONE: "1"}, strays))  # told once
-    held = Result(folder, (), Outcome.UNCHANGED)
+    held = Result(folder, (), ResourceOutcome.UNCHANGED)
     assert len(watch._told) == len(watch._seen) == 1
     watch.judge({folder: "1", ONE: "1"}, [held], whole=False)
     assert not watch._told
     assert not watch._seen
-    watch.fresh(watch.judge({ONE: "1"}, [Result(ONE, (), Outcome.OBSERVED, repairs=True)]))
+    watch.fresh(watch.judge({ONE: "1"}, [Result(ONE, (), ResourceOutcome.OBSERVED, repairs=True)]))
     assert watch._seen
     watch.judge({}, [])  # nothing is declared any more
     watch.save()
@@ -142,7 +145,7 @@ def test_what_is_gone_is_forgotten() -> None:
 @pytest.mark.parametrize("took", [0.0, 0.00004, 0.0001, 0.0009, 0.0012, 0.25, 61.5, 4000.0])
 def test_the_api_takes_however_long_a_repair_took(took: float) -> None:
     """Or it would take nothing else of the host either: a status is written as a whole."""
-    record = drift.record(Result(ONE, (), Outcome.CHANGED), "2026-03-01T02:03:04Z", took)
+    record = drift.record(Result(ONE, (), ResourceOutcome.CHANGED), "2026-03-01T02:03:04Z", took)
     status = reported.status({"drift": {"recent": [msgspec.to_builtins(record)]}})
     (crd,) = [one for one in crds.all_crds() if one["spec"]["names"]["kind"] == "ManagedNode"]
     rules = RuleSet(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])

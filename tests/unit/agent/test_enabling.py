@@ -11,7 +11,7 @@ import pytest
 
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.host.base import ServiceKey, ToolFailed
-from nodemanager.host.results import Outcome
+from nodemanager.host.results import ResourceOutcome
 from nodemanager.plan.resources import SERVICE, ResourceId, file_id
 from support.memory_host import DOWN, UP, Host
 from support.realtime import Hints, Kept
@@ -48,7 +48,7 @@ async def test_a_pass_has_files_read_again_once_for_all_that_it_enabled(tmp_path
     host = Host(tmp_path)
     host.services.facts.update({ServiceKey(name): DOWN for name in NAMES})
     results = await host.converge(wanted(tmp_path))
-    assert {one.outcome for one in results} == {Outcome.CHANGED}
+    assert {one.outcome for one in results} == {ResourceOutcome.CHANGED}
     assert host.services.calls.count("refresh") == 1
     assert host.services.calls[-1] == "refresh"
     host.services.calls.clear()
@@ -63,7 +63,11 @@ async def test_a_pass_tells_of_which_services_the_manager_could_not_learn(tmp_pa
     host.services.facts[ServiceKey("db")] = UP
     host.services.refresh = lambda user="": broken()  # type: ignore[method-assign]
     results = {one.id: one for one in await host.converge(wanted(tmp_path))}
-    for name, outcome in {"app": Outcome.FAILED, "db": Outcome.UNCHANGED, "web": Outcome.FAILED}.items():
+    for name, outcome in {
+        "app": ResourceOutcome.FAILED,
+        "db": ResourceOutcome.UNCHANGED,
+        "web": ResourceOutcome.FAILED,
+    }.items():
         assert results[service_id(name)].outcome is outcome
     assert results[service_id("web")].message == "cannot reload the unit files: no"
 

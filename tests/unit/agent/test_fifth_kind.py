@@ -21,7 +21,7 @@ from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.cli.views import output, plan_view, status_view
 from nodemanager.cli.views.describe import configset
 from nodemanager.host.process.threads import in_thread
-from nodemanager.host.results import Outcome
+from nodemanager.host.results import ResourceOutcome
 from nodemanager.kube import conditions
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.plan import merge
@@ -74,7 +74,7 @@ async def test_it_converges_in_its_place_among_the_others(kept: Kept, folder: Pa
         steps = await kept.host.converger.preview(desired, kept.desired_state(all_kinds).contents)
         assert [one.id.kind for one in steps] == [PACKAGE, FILE, NOTE, SERVICE, EXEC]
         results = {one.id: one for one in await kept.converge(all_kinds)}
-        assert results[GREETING].outcome is Outcome.CHANGED
+        assert results[GREETING].outcome is ResourceOutcome.CHANGED
         assert (folder / "greeting").read_text() == "hello"
         again = await kept.converge(all_kinds)
         assert GREETING not in {one.id for one in again}  # it needed nothing
@@ -131,7 +131,7 @@ async def test_it_waits_when_the_validation_of_a_file_aborts_its_set(kept: Kept,
     )  # fmt: skip
     async with kept:
         results = {one.id: one for one in await kept.converge(aborted)}
-        assert results[GREETING].outcome is Outcome.BLOCKED
+        assert results[GREETING].outcome is ResourceOutcome.BLOCKED
         assert "was aborted by a validation" in results[GREETING].message
         assert not (folder / "greeting").exists()
 
@@ -150,7 +150,7 @@ async def test_it_waits_while_a_file_of_its_set_cannot_be_made(kept: Kept, folde
         assert steps["note:greeting"].awaits == "Secret db"
         assert isinstance(steps["note:other"], WriteNote)  # of another set
         results = {one.id: one for one in await kept.host.converger.run(desired, contents)}
-        assert results[GREETING].outcome is Outcome.WAITING
+        assert results[GREETING].outcome is ResourceOutcome.WAITING
         assert not (folder / "greeting").exists()
 
 

@@ -15,7 +15,7 @@ from nodemanager.agent.declared import foreign_sets
 from nodemanager.agent.declared.declarations import Declarations
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.foreign_sets import ForeignSet
-from nodemanager.agent.declared.sources import Sources
+from nodemanager.agent.declared.sources import DeclaredSources
 from nodemanager.api.common import choosing, configsetrevision, matching
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
@@ -84,7 +84,7 @@ def test_500_large_sets_of_others_take_less_than_a_mebibyte() -> None:
 
 @dataclass
 class Sets:
-    """A cache of sets as `Sources` uses it, and the API that it reads whole ones from."""
+    """A cache of sets as `DeclaredSources` uses it, and the API that it reads whole ones from."""
 
     known: dict[str, ConfigSet]
     whole: dict[str, ConfigSet]
@@ -109,7 +109,7 @@ def named(name: str, labels: dict[str, str]) -> ConfigSet:
     return ConfigSet(metadata=ObjectMeta(name=name, labels=labels), spec=SETS["all at once"].spec)
 
 
-def sources(*sets: ConfigSet, lost: str = "") -> tuple[Sources, Sets]:
+def sources(*sets: ConfigSet, lost: str = "") -> tuple[DeclaredSources, Sets]:
     """What a host that was `OURS` until now has of these sets; one of them cannot be read."""
     whole = {one.metadata.name: one for one in sets}
     known = {name: foreign_sets.trimmed(one, OURS) for name, one in whole.items()}
@@ -121,7 +121,7 @@ def sources(*sets: ConfigSet, lost: str = "") -> tuple[Sources, Sets]:
     memory = SimpleNamespace(node=before, inputs=lambda: remembered)
     reachability = SimpleNamespace(offline=False, withheld=lambda: "")
     parts: Any = (cache, nothing, references, memory, reachability)
-    return Sources(*parts), cache
+    return DeclaredSources(*parts), cache
 
 
 async def test_only_what_has_become_ours_is_read_and_what_was_is_let_go() -> None:

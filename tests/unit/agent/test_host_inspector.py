@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from nodemanager.agent.report.host_inspector import HostInspector
 from nodemanager.api.common.managednode import (
+    HostOperatingSystem,
     ManagedNode,
     ManagedNodeSpec,
     ManagedNodeStatus,
-    OperatingSystem,
     WireGuardSpec,
     WireGuardStatus,
 )
@@ -181,4 +181,4 @@ async def test_the_operating_system_is_what_os_release_says_now(
     async with connected(ClientConfig("http://127.0.0.1:1")) as client:
         found = await HostInspector(tree, WHO, host_without_wg(tmp_path), client).look(ManagedNode())
     tree.close()
-    assert found.os == OperatingSystem(id="debian", version=version, pretty_name=named, kernel="6.1")
+    assert found.os == HostOperatingSystem(id="debian", version=version, pretty_name=named, kernel="6.1")

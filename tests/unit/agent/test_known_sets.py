@@ -22,7 +22,7 @@ from nodemanager.kube.objects import ObjectKey, ObjectMeta
 from nodemanager.plan import set_doubts
 from nodemanager.plan.ownership import Sighting
 from nodemanager.plan.resources import file_id
-from nodemanager.plan.set_doubts import Prune, SetRecord, SetsTold, Standing
+from nodemanager.plan.set_doubts import Prune, SetPresence, SetRecord, SetsTold
 
 NODE = ObjectMeta(name="a", uid="node", labels={"role": "web"})
 FILES = [{"path": "/x", "content": "x"}]
@@ -160,7 +160,7 @@ async def test_a_set_that_the_host_saw_leaving_is_gone(tmp_path: Path, finalizer
     world = World(tmp_path, WEB, OTHER)
     found = await world.told(leaving("web", finalizer), OTHER)
     assert found is not None
-    assert (found.doubts, found.standing(owner(WEB))) == ({}, Standing.LEAVING)
+    assert (found.doubts, found.standing(owner(WEB))) == ({}, SetPresence.LEAVING)
     assert found.sets[owner(WEB)].policy is Prune.RESOURCES
     assert await world.doubts(OTHER) == {}
 

@@ -13,7 +13,7 @@ import pytest
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.desired_state import DesiredStateCache
-from nodemanager.agent.declared.memory import Memory
+from nodemanager.agent.declared.memory import InputsMemory
 from nodemanager.agent.report.backup_records import MAX_BYTES
 from nodemanager.api.common.configset import ConfigSet, ConfigSetStatus
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
@@ -51,9 +51,9 @@ def inputs(content: str = "hello") -> DeclaredInputs:
     )
 
 
-def opened(folder: Path, key: Path | None = None) -> Memory:
+def opened(folder: Path, key: Path | None = None) -> InputsMemory:
     cipher = cipher_of(str(key)) if key else None
-    return Memory(Vault("/", str(folder)), Vault("/", str(folder), cipher), KEY)
+    return InputsMemory(Vault("/", str(folder)), Vault("/", str(folder), cipher), KEY)
 
 
 def stamps(folder: Path) -> dict[str, tuple[int, int]]:
@@ -122,7 +122,7 @@ def test_secrets_are_encrypted_and_the_rest_needs_no_key(
 
 
 def test_without_a_usable_key_no_secret_is_kept(tmp_path: Path) -> None:
-    memory = Memory(Vault("/", str(tmp_path)), None, KEY)
+    memory = InputsMemory(Vault("/", str(tmp_path)), None, KEY)
     memory.keep(sets(), inputs(), node(), peers=False)
     assert "secrets" not in stamps(tmp_path)
 
@@ -159,7 +159,7 @@ def test_a_damaged_memory_is_set_aside_and_said_once(
 def test_a_memory_of_another_host_is_not_used(tmp_path: Path) -> None:
     opened(tmp_path).keep(sets(), inputs(), node(), peers=False)
     vault = Vault("/", str(tmp_path))
-    other = Memory(vault, vault, ObjectKey("n", "web2"))
+    other = InputsMemory(vault, vault, ObjectKey("n", "web2"))
     assert (other.node, other.inputs().secrets) == (None, {})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from nodemanager.agent.passes.notifies import Notifier
+from nodemanager.agent.passes.notifies import NotifiesAnnotator
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.client.http.transport import Request
 from nodemanager.client.verbs import Client
@@ -44,5 +44,5 @@ async def test_an_api_version_is_no_path(api_version: str, asked: list[str]) -> 
     transport = Listening()
     spec = {"notifies": [{"apiVersion": api_version, "kind": "Thing"}]}
     body = {"metadata": {"name": "a", "uid": "1", "generation": 1}, "spec": spec}
-    await Notifier(Client(transport)).applied([msgspec.convert(body, ConfigSet)])
+    await NotifiesAnnotator(Client(transport)).applied([msgspec.convert(body, ConfigSet)])
     assert transport.paths == asked

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.agent.passes.progress import GRACE, Progress
+from nodemanager.agent.passes.progress import GRACE, PassProgress
 from nodemanager.host.observe import Observer
 from nodemanager.host.process import runner
 from nodemanager.host.process.threads import in_thread
@@ -29,9 +29,9 @@ class Clock:
         return self.now
 
 
-def made() -> tuple[Progress, Clock]:
+def made() -> tuple[PassProgress, Clock]:
     clock = Clock()
-    return Progress(limit=100.0, clock=clock), clock
+    return PassProgress(limit=100.0, clock=clock), clock
 
 
 def test_nothing_is_stuck_while_nothing_is_done() -> None:
@@ -113,7 +113,7 @@ async def test_a_thread_that_hangs_in_a_real_pass_is_noticed(
     """As on a dead NFS server: the event loop turns, and the pass does not."""
     host = Host(tmp_path)
     clock = Clock()
-    host.converger.progress = progress = Progress(limit=100.0, clock=clock)
+    host.converger.progress = progress = PassProgress(limit=100.0, clock=clock)
     release, reached = threading.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 

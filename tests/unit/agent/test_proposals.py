@@ -22,7 +22,7 @@ from nodemanager.agent.declared.desired_state import DesiredState, DesiredStateC
 from nodemanager.agent.drift import drift
 from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.agent.tasks import proposals
-from nodemanager.agent.tasks.proposals import Proposals, Wanted
+from nodemanager.agent.tasks.proposals import Proposals, ProposedState
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
 from nodemanager.api.common.configsetpreview import (
     CONFIG_SET_PREVIEWS,
@@ -76,7 +76,7 @@ async def ask(
     unused = cast("Any", None)
     proposals = Proposals(host.converger, unused, unused, alone, nothing, observe_only)
     told = [known_sets.told([one], [one], ObjectMeta(uid="node")) for one in (proposed, now)]
-    return await proposals.compared(*map(Wanted, map(state_of, (proposed, now)), told))
+    return await proposals.compared(*map(ProposedState, map(state_of, (proposed, now)), told))
 
 
 async def test_a_service_would_be_restarted_and_no_program_runs(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from nodemanager.agent.passes.host_pass import HostPass
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec, ConfigSetStatus
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.common.rollout import SCALE, STAGED, RevisionRef, Rollout, RolloutStatus
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan.resources import package_id
 from nodemanager.plan.set_doubts import SetsTold
@@ -97,7 +97,7 @@ async def test_news_that_came_meanwhile_leave_it_to_the_next_pass(news: dict[str
 
 async def test_what_is_as_it_was_told_is_taken_back() -> None:
     world = World()
-    failed = Result(package_id("db"), ("db",), Outcome.FAILED, "no such package")
+    failed = Result(package_id("db"), ("db",), ResourceOutcome.FAILED, "no such package")
     world.sets = (rolled_out(0),)
     before = world.told()
     world.sets = (rolled_out(0, generation=2),)  # in its status only, and not for this host

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nodemanager.host.results import Outcome
+from nodemanager.host.results import ResourceOutcome
 from nodemanager.host.state import ownership_ledger
 from nodemanager.plan import merge
 from nodemanager.plan.resources import file_id, package_id
@@ -209,7 +209,7 @@ async def test_nothing_is_changed_of_which_no_record_can_be_made(
 ) -> None:
     monkeypatch.setattr(ownership_ledger, "MAX_ENTRIES", 0)
     done = await host.has(pruning_set(files=files(host)[:1]))
-    assert done[f"file:{host.path('new')}"].outcome is Outcome.BLOCKED
+    assert done[f"file:{host.path('new')}"].outcome is ResourceOutcome.BLOCKED
     assert "cannot take down what this host has" in done[f"file:{host.path('new')}"].message
     assert not host.path("new").exists()
 
@@ -255,23 +255,23 @@ async def test_a_hold_and_a_shut_window_keep_it(host: OwningHost) -> None:
     one = f"file:{host.path('new')}"
     await host.has(declared)
     host.converger.may_act = lambda: False
-    assert (await host.has(EMPTY))[one].outcome is Outcome.HELD
+    assert (await host.has(EMPTY))[one].outcome is ResourceOutcome.HELD
     host.converger.may_act = lambda: True
     host.converger.shut = lambda: frozenset({"web"})
-    assert (await host.has(EMPTY))[one].outcome is Outcome.SHUT
+    assert (await host.has(EMPTY))[one].outcome is ResourceOutcome.SHUT
     assert host.path("new").exists()
     assert host.ledger.owned[file_id(str(host.path("new")))].waits
     host.converger.shut = frozenset[str]
-    assert (await host.has(EMPTY))[one].outcome is Outcome.CHANGED
+    assert (await host.has(EMPTY))[one].outcome is ResourceOutcome.CHANGED
 
 
 async def test_what_fails_is_reported_and_tried_again(host: OwningHost) -> None:
     await host.has(pruning_set(services=[{"name": "nginx", "ensure": "stopped"}]))
     host.services.broken.add("nginx")
-    assert (await host.has(EMPTY))["service:nginx"].outcome is Outcome.FAILED
+    assert (await host.has(EMPTY))["service:nginx"].outcome is ResourceOutcome.FAILED
     assert host.left == {"service:nginx": "cannot start nginx: it failed"}
     host.services.broken.clear()
-    assert (await host.has(EMPTY))["service:nginx"].outcome is Outcome.CHANGED
+    assert (await host.has(EMPTY))["service:nginx"].outcome is ResourceOutcome.CHANGED
 
 
 async def test_a_directory_with_something_of_others_in_it_stays(host: OwningHost) -> None:

@@ -17,9 +17,9 @@ from nodemanager.agent.passes import pruning
 from nodemanager.agent.report import orphan_report
 from nodemanager.host.base import ServiceKey
 from nodemanager.host.files.bucket import Bucket
-from nodemanager.host.results import Outcome
+from nodemanager.host.results import ResourceOutcome
 from nodemanager.host.state import ownership_ledger
-from nodemanager.host.state.ownership_ledger import LedgerError
+from nodemanager.host.state.ownership_ledger import OwnershipLedgerError
 from nodemanager.host.state.vault import Vault
 from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan import file_ownership
@@ -286,7 +286,7 @@ async def test_a_window_that_one_of_two_sets_has_holds_back_what_both_declared(h
     await host.has(pruning_set("a", files=one), pruning_set("b", files=one))
     host.converger.shut = lambda: frozenset({"a"})
     done = await host.has(pruning_set("a"), pruning_set("b"))
-    assert done[f"file:{host.path('x')}"].outcome is Outcome.SHUT
+    assert done[f"file:{host.path('x')}"].outcome is ResourceOutcome.SHUT
     assert host.path("x").exists()
 
 
@@ -306,7 +306,7 @@ async def test_only_what_is_new_waits_for_a_record_that_cannot_be_written(
     host.path("x").write_text("drift")
     monkeypatch.setattr(ownership_ledger, "MAX_ENTRIES", 1)
     done = await host.has(pruning_set(files=[declared(host, "x"), declared(host, "y")]))
-    assert done[f"file:{host.path('y')}"].outcome is Outcome.BLOCKED
+    assert done[f"file:{host.path('y')}"].outcome is ResourceOutcome.BLOCKED
     assert (host.path("x").read_text(), host.path("y").exists()) == ("ours", False)
 
 
@@ -376,7 +376,7 @@ async def test_nothing_of_a_set_goes_while_something_of_it_is_not_in_place(host:
     old, new = declared(host, "old"), declared(host, "new")
     await host.has(pruning_set(packages=[{"name": "jq"}], files=[old]), BASE)
     done = await host.has(pruning_set(packages=[{"name": "no-such"}], files=[new]), BASE)
-    assert done["package:no-such"].outcome is Outcome.FAILED
+    assert done["package:no-such"].outcome is ResourceOutcome.FAILED
     assert (host.path("old").exists(), "jq" in host.packages.have) == (True, True)
     assert host.left["package:jq"] == (
         "waits: ConfigSet web declares it no longer, but what it declares is not in place yet"
@@ -388,7 +388,7 @@ async def test_nothing_of_a_set_goes_while_something_of_it_is_not_in_place(host:
 
 async def test_what_we_could_not_bring_about_and_is_there_may_be_somebody_elses(host: OwningHost) -> None:
     wanted = pruning_set(packages=[{"name": "htop"}])
-    assert (await host.has(wanted))["package:htop"].outcome is Outcome.FAILED
+    assert (await host.has(wanted))["package:htop"].outcome is ResourceOutcome.FAILED
     host.packages.have["htop"] = "3"  # by hand
     await host.has(wanted)
     await host.has(EMPTY)
@@ -400,7 +400,7 @@ async def test_what_we_brought_about_at_the_second_try_is_ours(host: OwningHost)
     host.services.facts[ServiceKey("app")] = DOWN
     wanted = pruning_set(services=[{"name": "app", "ensure": "running"}])
     host.services.broken.add("app")
-    assert (await host.has(wanted))["service:app"].outcome is Outcome.FAILED
+    assert (await host.has(wanted))["service:app"].outcome is ResourceOutcome.FAILED
     host.services.broken.clear()
     await host.has(wanted)
     host.services.calls.clear()
@@ -473,20 +473,20 @@ async def test_a_record_that_cannot_be_written_after_the_fact_hides_nothing(
     host: OwningHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
-        raise LedgerError("disk full")
+        raise OwnershipLedgerError("disk full")
 
     await host.has(pruning_set(files=[declared(host, "x")]))
     monkeypatch.setattr(host.ledger, "settle", full)
-    assert (await host.has(EMPTY))[f"file:{host.path('x')}"].outcome is Outcome.CHANGED
+    assert (await host.has(EMPTY))[f"file:{host.path('x')}"].outcome is ResourceOutcome.CHANGED
 
 
 async def test_where_nothing_prunes_a_record_that_cannot_be_read_stops_nobody(host: OwningHost) -> None:
     (host.path("state") / ownership_ledger.NAME).mkdir(parents=True)
     host.restart()
     done = await host.has(plain_set(files=[declared(host, "x")]), BASE)
-    assert done[f"file:{host.path('x')}"].outcome is Outcome.CHANGED
+    assert done[f"file:{host.path('x')}"].outcome is ResourceOutcome.CHANGED
     done = await host.has(pruning_set(files=[declared(host, "y")]))
-    assert done[f"file:{host.path('y')}"].outcome is Outcome.BLOCKED
+    assert done[f"file:{host.path('y')}"].outcome is ResourceOutcome.BLOCKED
     assert not host.path("y").exists()
 
 

@@ -21,7 +21,7 @@ from nodemanager.api.maintenance.nodetask import VISIT
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import State
 from nodemanager.fleet.repairs import turns
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.kube import conditions, times
 from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan.resources import EXEC, ResourceId, file_id
@@ -117,7 +117,7 @@ def test_a_turn_lasts_as_long_as_what_it_set_off(tmp_path: Path) -> None:
     agent.turn.heard(given())
     began = agent.turn.begin()
     assert began is not None
-    runs = Result(ResourceId(EXEC, "reload"), ("tree",), Outcome.WAITING, "runs")
+    runs = Result(ResourceId(EXEC, "reload"), ("tree",), ResourceOutcome.WAITING, "runs")
     host_state.passed([runs])
     assert agent.turn.used == ""
     agent.now = NOW + MINUTE
@@ -130,7 +130,9 @@ def test_a_turn_lasts_as_long_as_what_it_set_off(tmp_path: Path) -> None:
     assert agent.turn.used == began.run
 
 
-def result(path: str, policy: str, outcome: Outcome = Outcome.OBSERVED, **fields: Any) -> Result:
+def result(
+    path: str, policy: str, outcome: ResourceOutcome = ResourceOutcome.OBSERVED, **fields: Any
+) -> Result:
     sources = fields.pop("sources", ("tree",))
     turn = sources if policy == "in-turn" else ()
     return Result(
@@ -144,8 +146,8 @@ def test_what_waits_is_told_by_set_since_it_was_first_noticed() -> None:
     )
     results = [
         result("/a", "in-turn", sources=("a", "b")),
-        result("/b", "in-turn", Outcome.FAILED, sources=("b",)),
-        result("/c", "in-turn", Outcome.CHANGED),
+        result("/b", "in-turn", ResourceOutcome.FAILED, sources=("b",)),
+        result("/c", "in-turn", ResourceOutcome.CHANGED),
         result("/d", "observe"),
         result("/e", "escalate"),
     ]

@@ -10,7 +10,7 @@ import pytest
 
 from nodemanager.agent.report.reporting import Reporter
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.host.results import Outcome, Result, result
+from nodemanager.host.results import ResourceOutcome, Result, result
 from nodemanager.plan.desired import Desired
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import ChangeService, InstallPackage, RestartService, Step
@@ -54,7 +54,9 @@ class Told:
 )  # fmt: skip
 def test_what_was_done_and_for_whom(step: Step, said: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    Told().passed(result(msgspec.structs.replace(step, sources=("a", "b"), reason="why"), Outcome.CHANGED))
+    Told().passed(
+        result(msgspec.structs.replace(step, sources=("a", "b"), reason="why"), ResourceOutcome.CHANGED)
+    )
     assert f"service:nginx {said} for ConfigSets a, b (why)" in caplog.text
 
 
@@ -69,7 +71,7 @@ def test_what_was_done_and_for_whom(step: Step, said: str, caplog: pytest.LogCap
 )  # fmt: skip
 def test_services_are_counted_by_what_was_done(step: Step, operations: list[str]) -> None:
     told = Told()
-    told.passed(result(step, Outcome.CHANGED), result(step, Outcome.UNCHANGED))
+    told.passed(result(step, ResourceOutcome.CHANGED), result(step, ResourceOutcome.UNCHANGED))
     assert told.series("service_operations_total") == {
         f'node="web1",operation="{one}",result="success"': 1.0 for one in operations
     }
@@ -78,7 +80,7 @@ def test_services_are_counted_by_what_was_done(step: Step, operations: list[str]
 def test_packages_and_conflicts_are_counted() -> None:
     told = Told()
     step = InstallPackage(id=ResourceId("package", "jq"), sources=("a",), reason="", name="jq")
-    told.passed(result(step, Outcome.FAILED, "no"), a=('file:/x (also in configset "b")',))
+    told.passed(result(step, ResourceOutcome.FAILED, "no"), a=('file:/x (also in configset "b")',))
     assert told.series("package_operations_total") == {'node="web1",operation="install",result="error"': 1.0}
     assert told.series("configset_conflicts_total") == {'node="web1",configset="a"': 1.0}
     assert told.series("configset_apply_total") == {'node="web1",configset="a",result="error"': 1.0}
@@ -87,7 +89,7 @@ def test_packages_and_conflicts_are_counted() -> None:
 
 def test_series_end_with_their_set() -> None:
     told = Told()
-    told.passed(Result(ResourceId("file", "/x"), ("a",), Outcome.CHANGED, repairs=True))
+    told.passed(Result(ResourceId("file", "/x"), ("a",), ResourceOutcome.CHANGED, repairs=True))
     assert told.series("file_changes_total") == {'node="web1",configset="a",result="success"': 1.0}
     told.passed(sets=())
     for family in ("file_changes_total", "configset_apply_total", "configset_applied_resource_version"):
@@ -97,10 +99,12 @@ def test_series_end_with_their_set() -> None:
 def test_a_failure_that_lasts_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     told = Told()
-    bad = Result(ResourceId("file", "/x"), ("a",), Outcome.FAILED, "cannot change /x: full", repairs=True)
+    bad = Result(
+        ResourceId("file", "/x"), ("a",), ResourceOutcome.FAILED, "cannot change /x: full", repairs=True
+    )
     for _ in range(3):
         told.passed(bad)
     assert caplog.text.count("cannot change /x: full") == 1
-    told.passed(Result(bad.id, ("a",), Outcome.UNCHANGED))
+    told.passed(Result(bad.id, ("a",), ResourceOutcome.UNCHANGED))
     told.passed(bad)
     assert caplog.text.count("cannot change /x: full") == 2

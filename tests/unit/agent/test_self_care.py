@@ -17,7 +17,7 @@ from nodemanager.agent.report.status import Pass, of_pass
 from nodemanager.agent.report.status_sources import LastPass, of_drifts, of_process, of_reachability, stamp
 from nodemanager.agent.self_care import ServiceReporter, Settler
 from nodemanager.api.common.managednode import Drift, DriftRecord, ManagedNodeStatus
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.host.state.vault import Vault
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.plan.desired import Desired
@@ -92,7 +92,7 @@ async def test_ready_comes_with_the_end_of_the_first_pass(inbox: Inbox) -> None:
     assert await inbox.until("READY=1") == ["READY=1"]
     assert await inbox.next() == "STATUS=1 ConfigSet, 0 resources: all as declared; API unknown"
     await last.timed(reconcile)(KEY)  # nothing new: nothing is said
-    given.results = (Result(parse_id("file:/x"), ("a",), Outcome.FAILED, "no space"),)
+    given.results = (Result(parse_id("file:/x"), ("a",), ResourceOutcome.FAILED, "no space"),)
     board.changed()
     said = "STATUS=1 ConfigSet, 0 resources: does not hold: Ready: file:/x: no space; API unknown"
     assert await inbox.next() == said

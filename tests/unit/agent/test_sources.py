@@ -14,9 +14,9 @@ import pytest
 
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.desired_state import DesiredState, DesiredStateCache
-from nodemanager.agent.declared.memory import Memory
+from nodemanager.agent.declared.memory import InputsMemory
 from nodemanager.agent.declared.references import ReferenceWatch
-from nodemanager.agent.declared.sources import Sources
+from nodemanager.agent.declared.sources import DeclaredSources
 from nodemanager.agent.link import api_reachability
 from nodemanager.agent.link.api_reachability import ApiReachability, SecretLimits, UnixClocks
 from nodemanager.api.common.configset import CONFIG_SETS
@@ -82,7 +82,7 @@ def _secret() -> dict[str, Any]:
 class Host:
     """What a host hears, and what it makes of it."""
 
-    def __init__(self, sources: Sources, time: list[float]) -> None:
+    def __init__(self, sources: DeclaredSources, time: list[float]) -> None:
         self.sources, self.time = sources, time
         self.desired_states = DesiredStateCache(Contenter(Inline()))
 
@@ -109,14 +109,16 @@ async def _host(tmp_path: Path) -> AsyncIterator[Host]:
         clocks = UnixClocks(lambda: time[0], lambda: time[0])
         here = ApiReachability(Vault("/", str(tmp_path)), SecretLimits(grace=GRACE), clocks)
         stack.callback(here.close)
-        memory = Memory(Vault("/", str(tmp_path)), Vault("/", str(tmp_path)), ObjectKey("default", "web1"))
+        memory = InputsMemory(
+            Vault("/", str(tmp_path)), Vault("/", str(tmp_path)), ObjectKey("default", "web1")
+        )
         stack.callback(memory.close)
         references = ReferenceWatch(client, "default", lambda: None)
         config_sets, nodes = Cache(client, CONFIG_SETS), Cache(client, MANAGED_NODES)
         config_sets._complete()  # what is declared is given
         nodes._complete()
         running = asyncio.create_task(references.run())
-        yield Host(Sources(config_sets, nodes, references, memory, here), time)
+        yield Host(DeclaredSources(config_sets, nodes, references, memory, here), time)
         await end([running])
 
 

@@ -13,16 +13,16 @@ from nodemanager.agent.report import status
 from nodemanager.agent.report.host_inventory import HostInventory
 from nodemanager.agent.report.status import Collection, Pass
 from nodemanager.api.common import node_conditions
-from nodemanager.api.common.choosing import Wait
-from nodemanager.api.common.managednode import Drift, Heartbeat, ManagedNodeStatus, OperatingSystem
+from nodemanager.api.common.choosing import ChangeWait
+from nodemanager.api.common.managednode import Drift, Heartbeat, HostOperatingSystem, ManagedNodeStatus
 from nodemanager.client.patches import difference
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.kube import conditions
 from nodemanager.plan.resources import ResourceId
 from support.root_tree import config_set
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-OUTCOMES = st.sampled_from(list(Outcome))
+OUTCOMES = st.sampled_from(list(ResourceOutcome))
 NAMES = st.sampled_from(["a", "b", "c"])
 WORDS = st.text("ab/ é", max_size=5)
 
@@ -50,7 +50,7 @@ def passes(draw: st.DrawFn) -> Pass:
 
 def quiet(done: Pass) -> Pass:
     """Return the pass after this one, in which nothing had to be changed."""
-    results = [one for one in done.results if one.outcome is not Outcome.CHANGED]
+    results = [one for one in done.results if one.outcome is not ResourceOutcome.CHANGED]
     return Pass(done.config_sets, done.conflicts, results, done.drift)
 
 
@@ -65,13 +65,13 @@ def test_a_pass_that_changes_nothing_changes_no_status(done: Pass, seconds: int)
 @given(passes())
 def test_a_host_is_ready_exactly_if_nothing_went_wrong(done: Pass) -> None:
     found = status.of_pass(ManagedNodeStatus(), done, NOW, 1)
-    bad = any(one.bad or one.outcome is Outcome.HELD for one in done.results)
+    bad = any(one.bad or one.outcome is ResourceOutcome.HELD for one in done.results)
     assert conditions.is_true(found.conditions, conditions.READY) is not bad
     for entry in found.configsets:
         mine = [one for one in done.results if entry.name in one.sources]
-        failed = any(one.outcome in (Outcome.FAILED, Outcome.BLOCKED) for one in mine)
+        failed = any(one.outcome in (ResourceOutcome.FAILED, ResourceOutcome.BLOCKED) for one in mine)
         assert bool(entry.error) is failed
-        waits = any(one.outcome in (Outcome.WAITING, Outcome.SHUT) for one in mine)
+        waits = any(one.outcome in (ResourceOutcome.WAITING, ResourceOutcome.SHUT) for one in mine)
         assert bool(entry.waiting) is waits
         assert len(entry.error) <= status.MAX_ERROR
 
@@ -86,7 +86,7 @@ def entry_after(done: Pass, now: datetime = NOW, **old: Any) -> str | None:
 def test_last_applied_moves_with_a_change_and_otherwise_once_an_hour() -> None:
     later = NOW + timedelta(minutes=30)
     quietly = Pass([config_set("a")], {}, [], Drift())
-    changed = Result(ResourceId("file", "/x"), ("a",), Outcome.CHANGED)
+    changed = Result(ResourceId("file", "/x"), ("a",), ResourceOutcome.CHANGED)
     assert entry_after(quietly, later) == "2026-01-02T03:04:05Z"
     assert entry_after(Pass([config_set("a")], {}, [changed], Drift()), later) == "2026-01-02T03:34:05Z"
     assert entry_after(quietly, later, error="gone now") == "2026-01-02T03:34:05Z"
@@ -96,8 +96,10 @@ def test_last_applied_moves_with_a_change_and_otherwise_once_an_hour() -> None:
 
 
 def test_a_refused_validation_has_a_reason_of_its_own() -> None:
-    bad = Result(ResourceId("file", "/x"), ("a",), Outcome.FAILED, "cannot put /x: its validation failed: no")
-    other = Result(ResourceId("file", "/y"), ("a",), Outcome.FAILED, "cannot change /y: full")
+    bad = Result(
+        ResourceId("file", "/x"), ("a",), ResourceOutcome.FAILED, "cannot put /x: its validation failed: no"
+    )
+    other = Result(ResourceId("file", "/y"), ("a",), ResourceOutcome.FAILED, "cannot change /y: full")
     for results, reason in (([bad], "ValidationFailed"), ([bad, other], "ApplyFailed")):
         found = status.of_pass(ManagedNodeStatus(), Pass([], {}, results, Drift()), NOW, 1)
         ready = conditions.get(found.conditions, conditions.READY)
@@ -108,7 +110,10 @@ def test_a_refused_validation_has_a_reason_of_its_own() -> None:
 def test_a_set_of_which_the_host_has_nothing_is_a_reason_not_to_be_ready() -> None:
     """One of which it has another revision is not: that holds, and says for what it waits."""
     missing, undecided = node_conditions.REVISION_MISSING, node_conditions.REVISION_UNDECIDED
-    waits = {"a": Wait(missing, "no revision 2", bare=False), "b": Wait(undecided, "nobody", bare=True)}
+    waits = {
+        "a": ChangeWait(missing, "no revision 2", bare=False),
+        "b": ChangeWait(undecided, "nobody", bare=True),
+    }
     done = Pass([config_set("a")], {}, [], Drift(), waits=waits)
     found = status.of_pass(ManagedNodeStatus(), done, NOW, 1)
     ready = conditions.get(found.conditions, conditions.READY)
@@ -123,7 +128,9 @@ def test_a_set_of_which_the_host_has_nothing_is_a_reason_not_to_be_ready() -> No
 
 
 def test_many_failures_are_counted_not_listed() -> None:
-    results = [Result(ResourceId("file", f"/{n}"), ("a",), Outcome.FAILED, "x" * 2000) for n in range(9)]
+    results = [
+        Result(ResourceId("file", f"/{n}"), ("a",), ResourceOutcome.FAILED, "x" * 2000) for n in range(9)
+    ]
     found = status.of_pass(ManagedNodeStatus(), Pass([config_set("a")], {}, results, Drift()), NOW, 1)
     assert len(found.configsets[0].error) == status.MAX_ERROR
     short = [Result(one.id, one.sources, one.outcome, "no") for one in results]
@@ -133,7 +140,9 @@ def test_many_failures_are_counted_not_listed() -> None:
 
 def test_what_was_seen_replaces_what_was_seen_before_and_keeps_the_rest() -> None:
     old = ManagedNodeStatus(last_upgrade="2026-01-01T00:00:00Z", release="5.0", file_backups={"/x": "1"})
-    new = status.of_host(old, HostInventory(agent_version="1", os=OperatingSystem(kernel="6.1")), "lease", 3)
+    new = status.of_host(
+        old, HostInventory(agent_version="1", os=HostOperatingSystem(kernel="6.1")), "lease", 3
+    )
     assert (new.last_upgrade, new.release, new.file_backups) == ("2026-01-01T00:00:00Z", "6.1", {"/x": "1"})
     assert (new.observed_generation, new.heartbeat) == (3, Heartbeat(lease_name="lease"))
 

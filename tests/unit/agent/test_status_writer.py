@@ -23,7 +23,7 @@ from nodemanager.agent.report.status import Collection, Pass
 from nodemanager.agent.report.status_writer import CONFLICTS
 from nodemanager.api.common.managednode import Drift, ManagedNodeStatus
 from nodemanager.client.http.transport import Request
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.kube import conditions, errors, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.patching import merge_patch
@@ -165,7 +165,7 @@ class World:
         self.drifts += 1
         self.host.drift()
         self.host.log.flush()  # what is not on disk may be lost in a crash, and nobody has heard of it
-        one = Result(file_id(f"/{self.drifts}"), ("a",), Outcome.CHANGED, "put back", drifted=True)
+        one = Result(file_id(f"/{self.drifts}"), ("a",), ResourceOutcome.CHANGED, "put back", drifted=True)
         self.host.host_state.results[one.id] = one
         self.host.writer.request()
 
@@ -253,7 +253,7 @@ async def scenario(folder: Path, steps: list[tuple[str, float]]) -> None:
     assert api.said(conditions.READY).startswith("True")
     assert api.said("Strange") == (f"True {api.strangers}" if api.strangers else "")
     assert all(text in api.said("Watching") for text in host.host_state.shortfalls or ())
-    assert not [one for one in host.host_state.results.values() if one.outcome is Outcome.CHANGED]
+    assert not [one for one in host.host_state.results.values() if one.outcome is ResourceOutcome.CHANGED]
     assert not host.memory.owed
     assert not host.machine.converger.replaced
     # A drift is told twice: when it is repaired, and when its Event is there.
@@ -323,8 +323,8 @@ async def test_a_drift_that_is_left_alone_is_neither_lost_nor_told_twice_by_a_ki
     """Also within the second in which the log of drifts does not write by itself."""
     file = file_id("/etc/watched")
     wanted = DesiredState(Desired(), {}, {file: "declared"})
-    fine = Result(file, (), Outcome.UNCHANGED)
-    left = Result(file, (), Outcome.OBSERVED, "content differs", repairs=True, mark="other")
+    fine = Result(file, (), ResourceOutcome.UNCHANGED)
+    left = Result(file, (), ResourceOutcome.OBSERVED, "content differs", repairs=True, mark="other")
     logged = []
     for found in (fine, left, left):
         host = ReportingHost(tmp_path, NodeApi())

@@ -18,8 +18,8 @@ import pytest
 from nodemanager.agent.tasks import packages as task_packages
 from nodemanager.agent.tasks.attempts import INTERRUPTED, Attempt, AttemptResult
 from nodemanager.agent.tasks.ledger import Entry
-from nodemanager.agent.tasks.packages import Before, Packages
-from nodemanager.agent.tasks.previews import Previews
+from nodemanager.agent.tasks.packages import Packages, VersionsBefore
+from nodemanager.agent.tasks.previews import PlanPreviews
 from nodemanager.agent.tasks.probes import Probes
 from nodemanager.agent.tasks.programs import masked
 from nodemanager.agent.tasks.reboots import Reboots
@@ -37,7 +37,7 @@ from nodemanager.api.maintenance.task_steps import (
     TaskPackage,
     TaskStep,
 )
-from nodemanager.host.base import HostError, Wanted
+from nodemanager.host.base import HostError, WantedPackage
 from nodemanager.host.packages.apt import parse_upgrades
 from nodemanager.host.process import environment
 from nodemanager.plan.facts import ServiceFact
@@ -77,7 +77,9 @@ async def test_an_upgrade_is_taken_back_to_the_versions_that_were_there(host: Ta
     result = await steps.perform(action, attempt(before))
     assert host.packages() == NEW
     assert result.evidence == {"app": "1 -> 2", "lib": "1 -> 2", "extra": "-> 1"}
-    assert msgspec.json.decode(result.inverse, type=Before) == Before({"app": "1", "lib": "1"}, ["extra"])
+    assert msgspec.json.decode(result.inverse, type=VersionsBefore) == VersionsBefore(
+        {"app": "1", "lib": "1"}, ["extra"]
+    )
     host_packages = {**NEW, "declared": "1"}  # a pass brought it meanwhile: it stays
     FilePackages(host)._put(host_packages)
     assert (await steps.take_back(action, attempt(result.inverse))).succeeded
@@ -89,7 +91,7 @@ async def test_an_earlier_step_is_taken_back_from_what_this_host_wrote_down(host
     """Also where there were more packages than a status has room for."""
     many = {f"p{number:03}": "1" for number in range(150)}
     FilePackages(host)._put({**many, "stays": "1"})
-    before = msgspec.json.encode(Before(many, ["new"]))
+    before = msgspec.json.encode(VersionsBefore(many, ["new"]))
     FilePackages(host)._put({**dict.fromkeys(many, "2"), "new": "1", "stays": "1"})
     known = {("task-uid", "up"): before}
     steps = Packages(FilePackages(host), tuple, alone, lambda one: known.get((one.task, one.step), b""))
@@ -100,7 +102,7 @@ async def test_an_earlier_step_is_taken_back_from_what_this_host_wrote_down(host
     unknown = PackagesAction(restore=PackagesBefore("task-uid", "other"))
     failed = await _failed(steps.prepare(unknown))
     assert "this host does not remember step other of the task with uid task-uid" in str(failed)
-    known["task-uid", "up"] = msgspec.json.encode(Before(many))  # nobody knows what it brought
+    known["task-uid", "up"] = msgspec.json.encode(VersionsBefore(many))  # nobody knows what it brought
     assert "does not remember step up" in str(await _failed(steps.prepare(action)))
 
 
@@ -129,8 +131,10 @@ async def test_an_upgrade_that_nobody_saw_the_end_of_is_taken_back_from_what_was
 
 
 async def test_what_a_configset_pins_stays(host: TaskHost) -> None:
-    steps = Packages(FilePackages(host), lambda: [Wanted("app", "1")], alone, forgotten)
-    steps = dataclasses.replace(steps, earlier=lambda _wanted: msgspec.json.encode(Before({"app": "0"}, [])))
+    steps = Packages(FilePackages(host), lambda: [WantedPackage("app", "1")], alone, forgotten)
+    steps = dataclasses.replace(
+        steps, earlier=lambda _wanted: msgspec.json.encode(VersionsBefore({"app": "0"}, []))
+    )
     for action in (
         PackagesAction(install=[TaskPackage(name="app", version="2")]), PackagesAction(remove=["app"]),
         PackagesAction(restore=PackagesBefore("task-uid", "up")),
@@ -201,7 +205,7 @@ async def test_security_upgrades_are_those_that_the_manager_names(host: TaskHost
 
 
 async def test_a_preview_tells_and_changes_nothing(host: TaskHost) -> None:
-    steps = Previews(PlannedPackages(host), tuple, nothing, alone)
+    steps = PlanPreviews(PlannedPackages(host), tuple, nothing, alone)
     result = await steps.perform(PreviewAction(packages="all", config_sets=True), attempt())
     assert result.output == "2 packages would be upgraded\n0 resources would be changed\n"
     assert result.evidence == {"app": "1 -> 2", "lib": "1 -> 2"}
@@ -213,7 +217,7 @@ async def test_a_proposal_is_not_waited_for_beyond_the_timeout_of_its_step(host:
         await asyncio.Event().wait()
         raise AssertionError
 
-    steps = Previews(PlannedPackages(host), tuple, nothing, alone, hang)
+    steps = PlanPreviews(PlannedPackages(host), tuple, nothing, alone, hang)
     action = PreviewAction(proposal=ProposalRef("p", "d"))
     with pytest.raises(HostError, match=r"cannot preview within 0.01 s"):
         await steps.perform(action, attempt(timeout=0.01))

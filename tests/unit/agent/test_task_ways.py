@@ -19,7 +19,7 @@ from nodemanager.agent.tasks.ledger import Entry, LedgerFolder
 from nodemanager.agent.tasks.packages import Packages
 from nodemanager.api.maintenance.nodetask import OUTPUT_MAX, NodeTaskSpec
 from nodemanager.api.maintenance.task_steps import ExecutionAction, PackagesAction, TaskAction, TaskStep
-from nodemanager.host.base import HostError, Wanted
+from nodemanager.host.base import HostError, WantedPackage
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process.runner import RunError
 from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
@@ -407,7 +407,7 @@ class Unlucky(MemoryPackages):
         super().__init__({"app": "2", "base": "1"}, {"app": "1", "base": "1"})
         self.partly, self.tries = partly, 0
 
-    async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
+    async def upgrade_all(self, hold: Sequence[WantedPackage] = ()) -> None:
         self.tries += 1
         if self.tries > 1 or self.partly:
             await super().upgrade_all(hold)

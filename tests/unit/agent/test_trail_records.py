@@ -15,7 +15,7 @@ from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.maintenance.task_steps import ExecutionAction, RebootAction, TaskStep
 from nodemanager.cli import by_hand
 from nodemanager.cli.commands.host import upgrade_agent
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.host.self_update.records import Intent
 from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan import resources
@@ -94,11 +94,11 @@ def test_an_upgrade_begins_and_ends(reason: str, verb: str) -> None:
 
 def test_what_is_pruned_is_a_record_of_its_own_and_drifts_are_not_in_it() -> None:
     def result(path: str, **more: bool | str) -> Result:
-        return Result(resources.file_id(path), ("a",), Outcome.CHANGED, done="done", **more)  # type: ignore[arg-type]
+        return Result(resources.file_id(path), ("a",), ResourceOutcome.CHANGED, done="done", **more)  # type: ignore[arg-type]
 
     one = ConfigSet(metadata=ObjectMeta(name="a", namespace="n", uid="u", generation=4))
     results = [result("/new"), result("/old", pruned=True, found="f" * 64), result("/drift", drifted=True)]
-    results.append(Result(resources.file_id("/same"), ("a",), Outcome.UNCHANGED))
+    results.append(Result(resources.file_id("/same"), ("a",), ResourceOutcome.UNCHANGED))
     made, pruned = trail_records.of_results([one], results)
     assert (made.verb, [file.path for file in made.files], made.object.generation) == ("apply", ["/new"], 4)
     assert (pruned.verb, [(file.path, file.before) for file in pruned.files]) == (
@@ -117,9 +117,11 @@ def test_what_is_applied_by_hand_names_who_did_it_and_what_sudo_claims(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SUDO_USER", "eve\nroot")
-    by_hand.applied(str(tmp_path), "web1", [Result(resources.file_id("/a"), ("a",), Outcome.UNCHANGED)])
+    by_hand.applied(
+        str(tmp_path), "web1", [Result(resources.file_id("/a"), ("a",), ResourceOutcome.UNCHANGED)]
+    )
     assert not (tmp_path / "var").exists(), "nothing was changed"
-    by_hand.applied(str(tmp_path), "web1", [Result(resources.file_id("/a"), ("a",), Outcome.CHANGED)])
+    by_hand.applied(str(tmp_path), "web1", [Result(resources.file_id("/a"), ("a",), ResourceOutcome.CHANGED)])
     one = lines(tmp_path)[-1]
     assert (one.verb, one.host, one.actor.name != "agent", one.actor.known) == ("apply", "web1", True, "host")
     assert one.actor.claimed.startswith("sudo by eve")

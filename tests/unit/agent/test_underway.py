@@ -16,7 +16,7 @@ from nodemanager.agent.report.status import Pass
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.managednode import ManagedNodeStatus
 from nodemanager.client.http.transport import Request, Response
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.kube import conditions, errors
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import InstallPackage, Step
@@ -25,9 +25,9 @@ from support.reporting_host import ReportingHost
 from support.root_tree import config_set, needs_root
 
 RUN = ResourceId("exec", "web/sh#1")
-RUNNING = Result(RUN, ("web",), Outcome.WAITING, "is running")
+RUNNING = Result(RUN, ("web",), ResourceOutcome.WAITING, "is running")
 BROKEN = Result(
-    ResourceId("file", "/etc/x"), ("web",), Outcome.FAILED, "cannot write /etc/x: it is a directory"
+    ResourceId("file", "/etc/x"), ("web",), ResourceOutcome.FAILED, "cannot write /etc/x: it is a directory"
 )
 
 
@@ -190,6 +190,6 @@ async def test_what_failed_so_far_is_told_and_what_is_mended_is_not(host: Report
     with underway.passing():
         await asyncio.sleep(0.01)
         underway.doing(install("jq"))
-        underway.done([replace(BROKEN, outcome=Outcome.UNCHANGED), other])
+        underway.done([replace(BROKEN, outcome=ResourceOutcome.UNCHANGED), other])
         assert said(host)["Ready"] == ("False", "package:jq: cannot install jq")
         assert said(host)["Progressing"][0] == "True"

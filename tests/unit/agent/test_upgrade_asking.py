@@ -25,7 +25,7 @@ from nodemanager.fleet.upgrades import upgrade_tasks
 from nodemanager.kube import times
 from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan.tasks import admission
-from nodemanager.plan.tasks.admission import Ledger, Refused, Situation, Taken
+from nodemanager.plan.tasks.admission import Ledger, RefusedTask, Situation, Taken
 from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
 from support import virtual_time
 from support.upgrade_world import LEASE, Machine, World
@@ -181,7 +181,7 @@ async def test_a_host_whose_operator_goes_upgrades_itself_and_refuses_the_late_t
     assert host.due == ""
     here = Situation("h0", "b", world.now(), used_slot=host.part.used_slot())
     answer = admission.admit(task_of(SLOT), Ledger(), here)
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, RefusedTask)
     assert answer.reason == admission.STALE
     world.assert_nothing_is_stranded()
 

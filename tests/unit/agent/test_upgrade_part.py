@@ -39,7 +39,7 @@ from nodemanager.api.maintenance.nodetask import VISIT
 from nodemanager.api.maintenance.task_steps import PackagesAction
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.host.base import NotSupported, Wanted
+from nodemanager.host.base import NotSupported, WantedPackage
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory.boot import Boot
 from nodemanager.host.state.journal import STATE
@@ -310,7 +310,7 @@ class _Boot(Boot):
 
 
 async def upgraded(
-    manager: MemoryPackages | None, *, base: bool, pins: Sequence[Wanted] = (), upgrading: asyncio.Lock
+    manager: MemoryPackages | None, *, base: bool, pins: Sequence[WantedPackage] = (), upgrading: asyncio.Lock
 ) -> str:
     """Upgrade such a host; return why it has to reboot."""
 
@@ -336,15 +336,15 @@ async def upgraded(
 
 
 async def test_pins_stay_and_what_is_upgraded_is_not_repaired_meanwhile() -> None:
-    held: list[Wanted] = []
+    held: list[WantedPackage] = []
     upgrading = asyncio.Lock()
 
     class Pinned(MemoryPackages):
-        async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
+        async def upgrade_all(self, hold: Sequence[WantedPackage] = ()) -> None:
             assert upgrading.locked()
             held.extend(hold)
 
-    pins = [Wanted("nginx", "1.2")]
+    pins = [WantedPackage("nginx", "1.2")]
     why = await upgraded(Pinned({}), base=True, pins=pins, upgrading=upgrading)
     assert (why, held, upgrading.locked()) == ("the base system was upgraded", pins, False)
     assert await upgraded(Pinned({}), base=False, upgrading=upgrading) == ""

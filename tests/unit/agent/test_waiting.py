@@ -16,7 +16,7 @@ from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNodeStatus
 from nodemanager.api.common.node_conditions import APPLY_FAILED, WAITING
 from nodemanager.host.base import ServiceKey
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.kube import conditions
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Contents, Failure
@@ -96,18 +96,18 @@ async def test_what_shall_be_stopped_is_stopped(host: Host) -> None:
 
 
 def waiting(resource: ResourceId = FILE) -> Result:
-    return Result(resource, ("a",), Outcome.WAITING, REMEDY, awaits="Secret db")
+    return Result(resource, ("a",), ResourceOutcome.WAITING, REMEDY, awaits="Secret db")
 
 
 def test_a_wait_becomes_a_failure_after_a_minute() -> None:
     patience = Patience()
     assert patience.due_in(1000.0) is None
     (first,) = patience.judged([waiting()], 1000.0, whole=True)
-    assert (first.outcome, patience.due_in(1010.0)) == (Outcome.WAITING, SECONDS - 10)
+    assert (first.outcome, patience.due_in(1010.0)) == (ResourceOutcome.WAITING, SECONDS - 10)
     (still,) = patience.judged([waiting()], 1000.0 + SECONDS - 1, whole=True)
-    assert still.outcome is Outcome.WAITING
+    assert still.outcome is ResourceOutcome.WAITING
     (late,) = patience.judged([waiting()], 1000.0 + SECONDS, whole=True)
-    assert (late.outcome, late.message) == (Outcome.BLOCKED, REMEDY)
+    assert (late.outcome, late.message) == (ResourceOutcome.BLOCKED, REMEDY)
     assert patience.due_in(1000.0 + SECONDS) is None
 
 
@@ -116,15 +116,15 @@ def test_who_got_what_it_waited_for_may_wait_again() -> None:
     patience.judged([waiting()], 0.0, whole=True)
     patience.judged([], 50.0, whole=True)
     (again,) = patience.judged([waiting()], 100.0, whole=True)
-    assert again.outcome is Outcome.WAITING
+    assert again.outcome is ResourceOutcome.WAITING
 
 
 def test_a_repair_of_something_else_ends_no_wait() -> None:
     patience = Patience()
     patience.judged([waiting()], 0.0, whole=True)
-    patience.judged([Result(ResourceId("file", "/other"), ("a",), Outcome.CHANGED)], 1.0)
+    patience.judged([Result(ResourceId("file", "/other"), ("a",), ResourceOutcome.CHANGED)], 1.0)
     (late,) = patience.judged([waiting()], SECONDS)
-    assert late.outcome is Outcome.BLOCKED
+    assert late.outcome is ResourceOutcome.BLOCKED
 
 
 def reported(one: Result) -> tuple[str, str, str, str]:
@@ -139,5 +139,5 @@ def reported(one: Result) -> tuple[str, str, str, str]:
 def test_the_status_names_what_is_waited_for_and_later_the_remedy() -> None:
     said = "file:/etc/db: waits for Secret db"
     assert reported(waiting()) == (WAITING, said, "", said)
-    late = replace(waiting(), outcome=Outcome.BLOCKED)
+    late = replace(waiting(), outcome=ResourceOutcome.BLOCKED)
     assert reported(late) == (APPLY_FAILED, f"file:/etc/db: {REMEDY}", f"file:/etc/db: {REMEDY}", "")

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from nodemanager.api.audit import record
-from nodemanager.api.audit.record import Actor, FileChange, Gate, Record, RecordedObject
+from nodemanager.api.audit.record import Actor, FileChange, Record, RecordedGate, RecordedObject
 
 FULL = Record(
     sequence=7,
@@ -59,7 +59,7 @@ def test_a_record_is_cut_until_it_fits() -> None:
         reason="\x02" * 5000,
         approval="\x02" * 5000,
         message="m" * 50_000,
-        gates=[Gate(reason="r" * 100, object="o" * 300)] * 500,
+        gates=[RecordedGate(reason="r" * 100, object="o" * 300)] * 500,
         files=[FileChange(path="/" + "p" * 4000, before="a" * 64, after="b" * 64)] * 500,
     )
     found = record.bounded(long)

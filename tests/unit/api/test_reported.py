@@ -33,10 +33,10 @@ from nodemanager.api.common.managednode import (
     Drift,
     DriftRecord,
     Heartbeat,
+    HostOperatingSystem,
     Interface,
     ManagedNode,
     ManagedNodeStatus,
-    OperatingSystem,
     SSHHostKey,
     WireGuardStatus,
 )
@@ -76,7 +76,7 @@ def everywhere(bad: str) -> ManagedNodeStatus:
     return ManagedNodeStatus(
         conditions=[Condition(type=bad, reason=bad, message=bad, last_transition_time=bad)],
         agent_version=bad, release=bad, heartbeat=Heartbeat(lease_name=bad),
-        os=OperatingSystem(id=bad, version=bad, pretty_name=bad, kernel=bad),
+        os=HostOperatingSystem(id=bad, version=bad, pretty_name=bad, kernel=bad),
         drift=Drift(last_resource=bad, last_time=bad, recent=[DriftRecord(
             sequence=1, time=bad, resource=bad, outcome=bad, message=bad, found=bad, wanted=bad, took=bad,
             by=bad, policy=bad,

@@ -9,7 +9,14 @@ import pytest
 import yaml
 
 from nodemanager.api.maintenance import shipped_templates
-from nodemanager.api.maintenance.shipped_templates import DIGEST, MANAGED_BY, Fate, decide, digest, renewed
+from nodemanager.api.maintenance.shipped_templates import (
+    DIGEST,
+    MANAGED_BY,
+    TemplateFate,
+    decide,
+    digest,
+    renewed,
+)
 from nodemanager.kube.json_values import copy_of
 from support import template_scripts
 
@@ -71,22 +78,29 @@ def edited(**spec: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("present", "fate", "why"),
     [
-        pytest.param(None, Fate.CREATE, "", id="missing"),
-        pytest.param(changed(), Fate.SAME, "", id="the same"),
-        pytest.param(changed(version="0.9.9"), Fate.UPDATE, "", id="an older one"),
-        pytest.param(changed(version="0.10"), Fate.UPDATE, "", id="compared by numbers"),
-        pytest.param(changed(version=""), Fate.UPDATE, "", id="without a version"),
+        pytest.param(None, TemplateFate.CREATE, "", id="missing"),
+        pytest.param(changed(), TemplateFate.SAME, "", id="the same"),
+        pytest.param(changed(version="0.9.9"), TemplateFate.UPDATE, "", id="an older one"),
+        pytest.param(changed(version="0.10"), TemplateFate.UPDATE, "", id="compared by numbers"),
+        pytest.param(changed(version=""), TemplateFate.UPDATE, "", id="without a version"),
         pytest.param(
-            changed(version="10.0.0"), Fate.KEEP, "it is version 10.0.0, and ours 1.0.0 is older", id="newer"
+            changed(version="10.0.0"),
+            TemplateFate.KEEP,
+            "it is version 10.0.0, and ours 1.0.0 is older",
+            id="newer",
         ),
-        pytest.param(edited(description="mine"), Fate.KEEP, "somebody changed it", id="changed"),
-        pytest.param(edited(version="0.1.0"), Fate.KEEP, "somebody changed it", id="changed to look old"),
-        pytest.param(by_others(annotations=None), Fate.KEEP, "somebody changed it", id="no digest"),
-        pytest.param(by_others(labels=None), Fate.KEEP, "it is not ours", id="no label"),
-        pytest.param(by_others(labels={MANAGED_BY: "Helm"}), Fate.KEEP, "Helm manages it", id="of Helm"),
+        pytest.param(edited(description="mine"), TemplateFate.KEEP, "somebody changed it", id="changed"),
+        pytest.param(
+            edited(version="0.1.0"), TemplateFate.KEEP, "somebody changed it", id="changed to look old"
+        ),
+        pytest.param(by_others(annotations=None), TemplateFate.KEEP, "somebody changed it", id="no digest"),
+        pytest.param(by_others(labels=None), TemplateFate.KEEP, "it is not ours", id="no label"),
+        pytest.param(
+            by_others(labels={MANAGED_BY: "Helm"}), TemplateFate.KEEP, "Helm manages it", id="of Helm"
+        ),
     ],
 )
-def test_what_becomes_of_one(present: dict[str, Any] | None, fate: Fate, why: str) -> None:
+def test_what_becomes_of_one(present: dict[str, Any] | None, fate: TemplateFate, why: str) -> None:
     assert decide(TEMPLATES["fstrim"], present) == (fate, why)
 
 
@@ -98,6 +112,6 @@ def test_one_that_is_renewed_keeps_what_others_wrote_beside_it() -> None:
     assert new["spec"] == TEMPLATES["fstrim"]["spec"]
     assert new["metadata"]["labels"] == {MANAGED_BY: "nodemanager", "team": "a"}
     assert new["metadata"]["annotations"] == {DIGEST: digest(new["spec"]), "note": "b"}
-    assert decide(TEMPLATES["fstrim"], new).fate is Fate.SAME
+    assert decide(TEMPLATES["fstrim"], new).fate is TemplateFate.SAME
     mine = edited(description="mine")
     assert renewed(TEMPLATES["fstrim"], mine) is mine

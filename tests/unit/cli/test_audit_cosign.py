@@ -9,7 +9,7 @@ import pytest
 
 from nodemanager.api.audit.record import Record
 from nodemanager.fleet.audit import witnessing
-from nodemanager.fleet.audit.witnessing import Refused, Witnessed
+from nodemanager.fleet.audit.witnessing import CosignatureRefused, Witnessed
 from nodemanager.tlog import checkpoints, cosignatures, notes
 from nodemanager.tlog.cosignatures import Cosigner
 from support import cli, examples
@@ -166,7 +166,7 @@ def test_nothing_that_was_bent_is_cosigned(bend: Bend) -> None:
         bent, _ = bend(chance, grown)
         try:
             again = witnessing.cosign(bent, seen, [], witness, 2)
-        except Refused:
+        except CosignatureRefused:
             continue
         size = size_of(again)
         assert size >= size_of(seen), seed

@@ -82,14 +82,14 @@ def test_a_demo_that_does_not_get_on_says_what_it_waits_for(
         await ready(server)
         monkeypatch.setattr(demo, "PATIENCE", 0.05)
 
-    async def silent(_stage: demo.Stage) -> ManagedNode:
+    async def silent(_stage: demo.DemoStage) -> ManagedNode:
         return ManagedNode()
 
     if missing == "the API":
         monkeypatch.setattr(demo, "PATIENCE", 0.0)
     else:
         monkeypatch.setattr(EmbeddedServer, "ready", then_no_patience)
-        monkeypatch.setattr(demo.Stage, "node", silent)
+        monkeypatch.setattr(demo.DemoStage, "node", silent)
     ran = cli.run("demo")
     assert ran.code == 1
     assert f"cannot go on with the demo: {missing} did not come within" in ran.stderr

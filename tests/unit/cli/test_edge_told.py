@@ -15,7 +15,7 @@ from nodemanager.fleet import health
 from nodemanager.fleet.edge import deciding
 from nodemanager.fleet.edge.deciding import Site
 from nodemanager.fleet.edge.facts import AgentFacts
-from nodemanager.fleet.health import Seen
+from nodemanager.fleet.health import FleetSnapshot
 from nodemanager.kube.objects import ObjectMeta
 from support import edge_profiles
 from support.edge_reports import SILENT, ToldHost
@@ -80,7 +80,7 @@ def test_nothing_of_a_silent_host_is_shown_as_if_it_were_so_now(gone: ToldHost) 
 
 
 def on_screen(cluster: EdgeCluster) -> str:
-    found = health.judge(Seen(clusters=[cluster]), NOW)
+    found = health.judge(FleetSnapshot(clusters=[cluster]), NOW)
     return screen.render(found, [cluster], "nodemanager", NOW, output.PLAIN, 80)
 
 

@@ -18,9 +18,9 @@ from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.api.maintenance.nodetask import NOT_DONE, VISIT, NodeTask
 from nodemanager.cli.commands.maintenance import listing, why
 from nodemanager.cli.maintenance import following, judging, reading, reasons_of_host, tries
-from nodemanager.cli.maintenance.following import HostState, Progressed
+from nodemanager.cli.maintenance.following import FollowedHost, Progressed
 from nodemanager.cli.maintenance.judged import Judged
-from nodemanager.cli.maintenance.reading import Found
+from nodemanager.cli.maintenance.reading import NamespaceObjects
 from nodemanager.cli.views import output
 from nodemanager.cli.views.maintenance import history_view, live, plan_table, progress
 from nodemanager.fleet.maintenance import claims, reasons
@@ -68,7 +68,7 @@ def host(name: str, alive: str = "True", **meta: Any) -> ManagedNode:
 
 def judge(one: NodeMaintenance, *hosts: ManagedNode, tasks: Sequence[NodeTask] = ()) -> Judged:
     """Return what is decided about a maintenance that needs nothing else of an API."""
-    found = Found(NOW, hosts, tasks)
+    found = NamespaceObjects(NOW, hosts, tasks)
     around = asyncio.run(reading.understood(cast("Any", None), found, [one]))
     return judging.judge(one, around)
 
@@ -138,7 +138,7 @@ def test_every_reason_says_what_to_do_with_the_names_that_are_meant(reason: Reas
 def test_why_tells_each_reason_in_80_columns() -> None:
     hosts = [host("web1", "False"), host("web2")]
     one = judge(maintenance(), *hosts)
-    found = reasons_of_host.of_host(hosts[0], Found(NOW, hosts), [one])
+    found = reasons_of_host.of_host(hosts[0], NamespaceObjects(NOW, hosts), [one])
     text = output.wrapped(why.text("web1", found, NOW), 80)
     assert [line.split()[-1] for line in text.splitlines() if line.startswith("Reason:")] == [
         "HostSilent"
@@ -161,7 +161,7 @@ def test_why_tells_of_an_upgrade_that_the_operator_began(
 ) -> None:
     claim = Claim("managednode/web1", "u", "u", "upgrade-1", 0, state, NOW, NOW, NOW, reason=reason)
     web = host("web1", annotations={VISIT: claims.encode(claim)})
-    (found,) = reasons_of_host.of_host(web, Found(NOW, [web]), [])
+    (found,) = reasons_of_host.of_host(web, NamespaceObjects(NOW, [web]), [])
     assert (found.code, found.remedy.startswith(remedy)) == (code, True)
 
 
@@ -270,7 +270,7 @@ def test_a_plan_has_one_hash_for_the_same_and_another_for_anything_else() -> Non
 def progressed(phase: str, **hosts: str) -> Progressed:
     counts = {"total": 30, "succeeded": 1, "running": 2}
     found = maintenance({"phase": phase, "hosts": counts})
-    return Progressed(found, {name: HostState(state, EVIL) for name, state in hosts.items()})
+    return Progressed(found, {name: FollowedHost(state, EVIL) for name, state in hosts.items()})
 
 
 def test_a_terminal_is_drawn_over_and_a_pipe_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,7 +316,7 @@ def test_who_was_taken_back_or_not_proven_has_not_succeeded(
 
     tasks = [task("h-1", "Succeeded", moment(hours=-1))]
     tasks += [task("h-1-undo", undo, moment())] if undo else []
-    assert following.states(maintenance(), tasks) == {"h": HostState(phase, message)}
+    assert following.states(maintenance(), tasks) == {"h": FollowedHost(phase, message)}
     (one,) = tries.tries(tasks)
     assert (one.phase, one.message) == (phase, message)
     assert one.went_wrong == (phase != "Succeeded")

@@ -67,7 +67,7 @@ def test_a_date_that_the_server_left_to_us() -> None:
     layout = tables.TableLayout(
         [tables.Column(name="Age", type="date"), tables.Column(name="At", type="string")]
     )
-    row = tables.Row(cells=["2026-01-02T02:04:05Z", "2026-01-02T02:04:05Z"])
+    row = tables.TableRow(cells=["2026-01-02T02:04:05Z", "2026-01-02T02:04:05Z"])
     assert layout.cells(row, NOW) == ["60m", "2026-01-02T02:04:05Z"]
 
 

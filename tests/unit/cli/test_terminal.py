@@ -17,7 +17,7 @@ from nodemanager.cli.applying import converging
 from nodemanager.cli.views import forms, output, plan_view, status_view
 from nodemanager.cli.views.describe import configset, node
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.kube import core
 from nodemanager.plan import resources, steps
 from nodemanager.plan.facts import FileFact
@@ -96,7 +96,7 @@ def test_documents_for_programs_are_safe_to_look_at_and_say_the_same(form: str) 
 
 def test_what_was_done_and_what_would_be() -> None:
     one = resources.file_id(f"/{EVIL}")
-    results = [Result(one, (), Outcome.FAILED, EVIL)]
+    results = [Result(one, (), ResourceOutcome.FAILED, EVIL)]
     assert steered("\n".join(converging.report(results, output.PLAIN))) == []
     link = steps.MakeLink(
         id=one, sources=(EVIL,), reason=EVIL, path=f"/{EVIL}", target=EVIL, before=FileFact(), uid=0, gid=0

@@ -22,7 +22,7 @@ from nodemanager.client.calls import Selection
 from nodemanager.client.http.transport import Request
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import assembly, host_roles, registration
-from nodemanager.controllers.host_roles.roles import HostRoles, Seen
+from nodemanager.controllers.host_roles.roles import HostRoles, RoleSources
 from nodemanager.controllers.registration import Caches
 from nodemanager.fleet.tasks import lookup
 from nodemanager.kube.core import ROLE_BINDINGS, ROLES, Role, RoleBinding
@@ -54,7 +54,7 @@ class Cluster:
         self.writes: list[str] = []
         client = Client(self)
         here = Selection("ns")
-        self.seen = Seen(
+        self.seen = RoleSources(
             Cache(client, CONFIG_SETS, here), Cache(client, CONFIG_SET_REVISIONS, here),
             Cache(client, MANAGED_NODES, here), Cache(client, NODE_TASKS, here), Cache(client, ROLES, here),
             Cache(client, ROLE_BINDINGS, here),

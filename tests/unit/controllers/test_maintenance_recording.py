@@ -12,10 +12,10 @@ from nodemanager.api.maintenance.maintenance_status import NodeMaintenanceStatus
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.controllers.node_maintenances.inputs import Problem
 from nodemanager.controllers.node_maintenances.status import recording
-from nodemanager.controllers.node_maintenances.status.recording import Record
-from nodemanager.fleet.maintenance.decide import Decision, Wait
+from nodemanager.controllers.node_maintenances.status.recording import StatusInputs
+from nodemanager.fleet.maintenance.decide import HostWait, MaintenanceDecision
 from nodemanager.fleet.maintenance.openings import WindowView
-from nodemanager.fleet.maintenance.passes import Look
+from nodemanager.fleet.maintenance.passes import MaintenanceLook
 from nodemanager.fleet.maintenance.reasons import Reason
 
 NOW = datetime(2027, 1, 31, 12, tzinfo=UTC)
@@ -30,12 +30,12 @@ def test_whatever_objects_say_the_status_can_be_written(said: str) -> None:
     run = RunState(id="r1")
     maintenance = msgspec.structs.replace(maintenance, status=NodeMaintenanceStatus(run=run))
     waits = (
-        Wait("a", Reason.GATE_BEFORE, f"managednode/a: {said}"),
-        Wait("b", Reason.WORKING, f"nodetask/{said.replace(' ', '-')}"),
+        HostWait("a", Reason.GATE_BEFORE, f"managednode/a: {said}"),
+        HostWait("b", Reason.WORKING, f"nodetask/{said.replace(' ', '-')}"),
     )
-    look = Look(WindowView(open=True), (), decision=Decision(waits=waits))
+    look = MaintenanceLook(WindowView(open=True), (), decision=MaintenanceDecision(waits=waits))
     problem = Problem(Reason.STEPS_INVALID, "operation x", said)
-    found = recording.status_of(Record(maintenance, look, run, None, problem, None, NOW))
+    found = recording.status_of(StatusInputs(maintenance, look, run, None, problem, None, NOW))
     objects = [one.object for one in found.waiting]
     remedies = [one.remedy for one in found.waiting]
     messages = [one.message for one in found.conditions]
@@ -63,10 +63,12 @@ def test_people_are_told_of_each_further_host_with_a_drift_that_is_theirs(
     before: list[str], after: list[str], said: str
 ) -> None:
     maintenance = msgspec.convert({"metadata": {"name": "monday", "uid": "u-1"}}, NodeMaintenance)
-    look = Look(WindowView(open=True), ())
+    look = MaintenanceLook(WindowView(open=True), ())
 
     def status(hosts: list[str]) -> NodeMaintenanceStatus:
-        return recording.status_of(Record(maintenance, look, None, None, None, None, NOW, escalated=hosts))
+        return recording.status_of(
+            StatusInputs(maintenance, look, None, None, None, None, NOW, escalated=hosts)
+        )
 
     old, new = status(before), status(after)
     assert new.escalated is None or (new.escalated.hosts, len(new.escalated.first)) == (

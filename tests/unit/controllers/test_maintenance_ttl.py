@@ -20,13 +20,13 @@ from nodemanager.api.maintenance.operations import Operation
 from nodemanager.controllers.node_maintenances import deleting
 from nodemanager.controllers.node_maintenances.inputs import SHUT, Inputs
 from nodemanager.controllers.node_maintenances.status import recording
-from nodemanager.controllers.node_maintenances.status.recording import Record
-from nodemanager.controllers.node_maintenances.undertaking import Seen
+from nodemanager.controllers.node_maintenances.status.recording import StatusInputs
+from nodemanager.controllers.node_maintenances.undertaking import MaintenanceSnapshot
 from nodemanager.fleet.maintenance import runs
 from nodemanager.fleet.maintenance.openings import WindowView
-from nodemanager.fleet.maintenance.passes import Look
+from nodemanager.fleet.maintenance.passes import MaintenanceLook
 from nodemanager.fleet.maintenance.reasons import Reason
-from nodemanager.fleet.maintenance.runs import Judgement
+from nodemanager.fleet.maintenance.runs import OperationJudgement
 from nodemanager.kube import conditions
 from nodemanager.kube.objects import ObjectMeta
 
@@ -46,7 +46,9 @@ def is_over(after: int, ttl: int | None = 60, *operations: Operation, **status: 
         status=NodeMaintenanceStatus(**{**DONE, **status}),
     )
     inputs = Inputs(SHUT, WindowView(), (), (), {})
-    return deleting.is_over(Seen(maintenance, ENDED + timedelta(seconds=after), (), inputs, (), None))
+    return deleting.is_over(
+        MaintenanceSnapshot(maintenance, ENDED + timedelta(seconds=after), (), inputs, (), None)
+    )
 
 
 def test_it_goes_so_long_after_its_end() -> None:
@@ -74,7 +76,9 @@ def test_new_work_stays_also_if_nobody_knows_when_it_is_due(change: dict[str, An
     """It does not count as done that another runID has ended."""
     again = msgspec.structs.replace(ONE, run_id="2", **change)
     assert not is_over(3600, 60, again)
-    look = Look(WindowView(), (Judgement("a", reason=Reason.SUSPENDED),), reason=Reason.SUSPENDED)
+    look = MaintenanceLook(
+        WindowView(), (OperationJudgement("a", reason=Reason.SUSPENDED),), reason=Reason.SUSPENDED
+    )
 
     def told(operation: Operation) -> tuple[str, str]:
         maintenance = NodeMaintenance(
@@ -82,7 +86,7 @@ def test_new_work_stays_also_if_nobody_knows_when_it_is_due(change: dict[str, An
             spec=NodeMaintenanceSpec(operations=[operation]),
             status=NodeMaintenanceStatus(**DONE),
         )
-        status = recording.status_of(Record(maintenance, look, None, None, None, None, ENDED))
+        status = recording.status_of(StatusInputs(maintenance, look, None, None, None, None, ENDED))
         complete = conditions.get(status.conditions, COMPLETE)
         return status.phase, complete.status if complete is not None else ""
 

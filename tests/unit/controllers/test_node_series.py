@@ -15,7 +15,7 @@ from nodemanager.client.patches import MergePatch
 from nodemanager.controllers import assembly, node_series
 from nodemanager.controllers.assembly import Dependencies
 from nodemanager.controllers.node_series import resolving
-from nodemanager.controllers.node_series.resolving import Cluster
+from nodemanager.controllers.node_series.resolving import ClusterNodes
 from nodemanager.host.process import runner
 from nodemanager.kube import conditions
 from nodemanager.kube.conditions import Condition
@@ -70,7 +70,7 @@ def test_a_series_of_nobody_says_so() -> None:
 
 def test_nodes_without_an_agent_are_counted_and_some_are_named() -> None:
     spec = SeriesSpec(node_selector=LabelSelector(match_labels={"gpu": "yes"}))
-    cluster = Cluster({f"n{number:02}": {"gpu": "yes"} for number in range(30)})
+    cluster = ClusterNodes({f"n{number:02}": {"gpu": "yes"} for number in range(30)})
     status = resolving.resolve(series(spec), [node("n00"), node("edge")], NOW, cluster)
     assert (status.hosts, status.without_agent, status.without_node) == (1, 29, 1)
     assert status.first_without_agent == [f"n{number:02}" for number in range(1, 21)]
@@ -82,7 +82,7 @@ def test_nodes_without_an_agent_are_counted_and_some_are_named() -> None:
 
 def test_without_the_right_to_read_nodes_the_condition_says_how_to_give_it() -> None:
     spec = SeriesSpec(node_selector=LabelSelector(match_labels={"gpu": "yes"}))
-    refused = Cluster(refused="nodes is forbidden")
+    refused = ClusterNodes(refused="nodes is forbidden")
     found = conditions.get(resolving.resolve(series(spec), [node("a")], NOW, refused).conditions, RESOLVED)
     assert found is not None
     assert (found.status, found.reason) == ("False", "NodeLabelsUnknown")

@@ -26,12 +26,12 @@ from nodemanager.api.maintenance.notifications import Notification
 from nodemanager.client.http.posting import Address, NotDelivered
 from nodemanager.controllers.node_maintenances.status import noticing
 from nodemanager.controllers.node_maintenances.status.maintenance_conditions import REALTIME_KEPT
-from nodemanager.controllers.node_maintenances.status.noticing import Change
+from nodemanager.controllers.node_maintenances.status.noticing import StatusChange
 from nodemanager.controllers.notifications import due, messages, sending
 from nodemanager.controllers.notifications.due import Due
 from nodemanager.controllers.notifications.messages import Message
-from nodemanager.fleet.maintenance.decide import Decision
-from nodemanager.fleet.maintenance.progress import Progress, Stage
+from nodemanager.fleet.maintenance.decide import MaintenanceDecision
+from nodemanager.fleet.maintenance.progress import HostStage, RunProgress
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import conditions
 from nodemanager.kube.conditions import Condition
@@ -51,22 +51,22 @@ def maintenance(status: NodeMaintenanceStatus, **target: Any) -> NodeMaintenance
     return msgspec.structs.replace(made, status=status)
 
 
-def failing(*hosts: str) -> Decision:
+def failing(*hosts: str) -> MaintenanceDecision:
     found = {
-        name: Progress(Stage.FAILED, reason=Reason.TASK_FAILED, ended=NOW + timedelta(seconds=number))
+        name: RunProgress(HostStage.FAILED, reason=Reason.TASK_FAILED, ended=NOW + timedelta(seconds=number))
         for number, name in enumerate(hosts)
     }
-    return Decision(progress=found)
+    return MaintenanceDecision(progress=found)
 
 
 def test_every_failed_host_is_told_once_also_in_the_next_run_and_after_a_retry() -> None:
     status = NodeMaintenanceStatus(run=RunState(id="r1"), hosts=HostCounts(failed=7))  # of an earlier run
 
-    def look(decision: Decision) -> list[str]:
+    def look(decision: MaintenanceDecision) -> list[str]:
         nonlocal status
         before = len(status.notices)
         seen = maintenance(status, events=["HostFailed"])
-        status = noticing.noticed(Change(seen, status, decision, None, NOW))
+        status = noticing.noticed(StatusChange(seen, status, decision, None, NOW))
         return [one.message for one in status.notices[before:]]
 
     assert look(failing()) == []
@@ -82,11 +82,11 @@ def test_every_failed_host_is_told_once_also_in_the_next_run_and_after_a_retry()
 
 def test_what_nobody_wants_to_be_told_is_not_written_and_numbers_go_on_when_old_ones_are_forgotten() -> None:
     status = NodeMaintenanceStatus(run=RunState(id="r1"))
-    assert not noticing.noticed(Change(maintenance(status), status, failing("a"), None, NOW)).notices
+    assert not noticing.noticed(StatusChange(maintenance(status), status, failing("a"), None, NOW)).notices
     old = [Notice(number=number) for number in range(1, 21)]
     status = NodeMaintenanceStatus(run=RunState(id="r1"), notices=old)
     seen = maintenance(status, events=["HostFailed"])
-    found = noticing.noticed(Change(seen, status, failing("a"), None, NOW)).notices
+    found = noticing.noticed(StatusChange(seen, status, failing("a"), None, NOW)).notices
     assert (len(found), found[0].number, found[-1].number) == (20, 2, 21)
 
 
@@ -99,7 +99,7 @@ def test_each_plan_that_waits_for_an_approval_is_told_once_of_a_run_and_of_what_
         kept = Condition(type=REALTIME_KEPT, status=conditions.TRUE if enforced else conditions.FALSE)
         seen = maintenance(status, events=["WaitingForApproval"])
         made_now = msgspec.structs.replace(status, **made)
-        noticed = noticing.noticed(Change(seen, made_now, None, None, NOW, enforced))
+        noticed = noticing.noticed(StatusChange(seen, made_now, None, None, NOW, enforced))
         status = msgspec.structs.replace(noticed, conditions=[kept])
         return [one.message.partition(":")[0] for one in status.notices[before:]]
 

@@ -20,7 +20,7 @@ from nodemanager.api.common.rolloutpolicy import DEFAULT, ROLLOUT_POLICIES, Roll
 from nodemanager.api.maintenance.operations import LocalReference
 from nodemanager.controllers.registration import Caches, Wake
 from nodemanager.controllers.rollouts import revisions, waking
-from nodemanager.controllers.rollouts.following import Defaults, Followed, followed
+from nodemanager.controllers.rollouts.following import Defaults, FollowedSet, followed
 from nodemanager.kube import errors
 from nodemanager.kube.objects import ObjectKey, ObjectMeta
 from nodemanager.runtime.cache import Change
@@ -38,7 +38,7 @@ def config_set(rollout: Rollout | None = None, **status: Any) -> ConfigSet:
     return ConfigSet(meta, ConfigSetSpec(rollout=rollout), ConfigSetStatus(rollout=published))
 
 
-def in_force(found: Followed) -> tuple[object, ...]:
+def in_force(found: FollowedSet) -> tuple[object, ...]:
     rollout = found.config_set.spec.rollout
     return rollout and (rollout.strategy, rollout.soak), found.policy, found.gone
 
@@ -117,9 +117,12 @@ def test_the_default_and_its_window_wake_the_sets_that_follow() -> None:
 @pytest.mark.parametrize(
     ("raised", "expected"),
     [
-        (errors.TooLarge("limit is 3145728"), revisions.TooLarge),
-        (errors.InternalError("etcdserver: request is too large"), revisions.TooLarge),
-        (errors.InternalError("trying to send message larger than max (3 vs. 2)"), revisions.TooLarge),
+        (errors.TooLarge("limit is 3145728"), revisions.RevisionTooLarge),
+        (errors.InternalError("etcdserver: request is too large"), revisions.RevisionTooLarge),
+        (
+            errors.InternalError("trying to send message larger than max (3 vs. 2)"),
+            revisions.RevisionTooLarge,
+        ),
         (errors.InternalError("etcdserver: no leader"), errors.InternalError),
     ],
     ids=str,

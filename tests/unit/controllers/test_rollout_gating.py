@@ -20,7 +20,7 @@ from nodemanager.api.common.rollout import (
     RevisionRef,
     Rollout,
     RolloutStatus,
-    Turn,
+    ThresholdTurn,
 )
 from nodemanager.api.maintenance.health_gates import HealthGate
 from nodemanager.api.maintenance.maintenancewindow import MaintenanceWindow
@@ -49,7 +49,7 @@ def reader(client: object = None) -> GateReader:
 
 def config_set(**rollout: Any) -> ConfigSet:
     """Return one whose change all hosts have for an hour, and soak."""
-    turn = Turn(threshold=SCALE, at=times.rfc3339(NOW - timedelta(hours=1)))
+    turn = ThresholdTurn(threshold=SCALE, at=times.rfc3339(NOW - timedelta(hours=1)))
     new = RevisionRef(name="web-2", revision=2, digest="b" * 64, labels=LABELS)
     status = RolloutStatus(phase=SOAKING, stage=1, next=new, threshold=SCALE, turns=[turn])
     spec = ConfigSetSpec(rollout=Rollout(strategy=STAGED, **rollout))

@@ -17,7 +17,7 @@ from nodemanager.api.common.rollout import STAGED, Rollout
 from nodemanager.client.patches import MergePatch
 from nodemanager.controllers.rollouts.following import Defaults
 from nodemanager.controllers.rollouts.reconciling import Rollouts
-from nodemanager.fleet.rollout.gates import Gates
+from nodemanager.fleet.rollout.gates import RolloutGates
 from nodemanager.kube.objects import ObjectKey, ObjectMeta, key_of
 from nodemanager.runtime.controller import Retry
 
@@ -64,8 +64,8 @@ class Site:
         name = configsetrevision.name_of(one.metadata, 1)
         return [ConfigSetRevision(ObjectMeta(name=name, namespace="x"), spec)]
 
-    async def gates(self, *_args: object) -> Gates:
-        return Gates()
+    async def gates(self, *_args: object) -> RolloutGates:
+        return RolloutGates()
 
     async def patch(self, _resource: object, name: str, space: str, body: MergePatch, **_: Any) -> ConfigSet:
         old = self.stored[ObjectKey(space, name)]

@@ -14,11 +14,11 @@ from nodemanager.api.maintenance.health_gates import HealthGate, HttpGate
 from nodemanager.controllers.disruption.nodes import Node, NodeCondition, NodeStatus
 from nodemanager.controllers.rollouts.health import RolloutHealth, is_asked_for, proof_since
 from nodemanager.fleet.maintenance.openings import WindowView
-from nodemanager.fleet.maintenance.questions import Answer, Question
+from nodemanager.fleet.maintenance.questions import GateAnswer, Question
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.rollout.deciding import decide
-from nodemanager.fleet.rollout.gates import Gates, WindowGate
-from nodemanager.fleet.rollout.looking import Look
+from nodemanager.fleet.rollout.gates import RolloutGates, WindowGate
+from nodemanager.fleet.rollout.looking import RolloutLook
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
 from support.rollout_decisions import NOW as BEGIN
@@ -79,8 +79,8 @@ def test_nodes_that_cannot_be_read_are_not_taken_for_ready() -> None:
 
 def test_a_no_is_worth_more_than_no_answer() -> None:
     both = health(HealthGate(http=SHOP), HealthGate(http=HttpGate(url="http://db/"), timeout="1m"))
-    no = Answer(NOW, "answered 500, not 200")
-    lost = Answer(NOW, "no answer within 5 s", Reason.GATE_UNANSWERED)
+    no = GateAnswer(NOW, "answered 500, not 200")
+    lost = GateAnswer(NOW, "no answer within 5 s", Reason.GATE_UNANSWERED)
     found = both.finding({SHOP: lost, HttpGate(url="http://db/"): no}, NOW)
     assert found is not None
     assert (found.reason, found.patience) == ("GateFails", 60)
@@ -89,9 +89,9 @@ def test_a_no_is_worth_more_than_no_answer() -> None:
 def test_a_yes_counts_for_a_moment_and_for_as_long_as_many_hosts_need_to_be_asked() -> None:
     begun, first = health(HealthGate(http=SHOP)), health(HealthGate(http=SHOP), hosts=[])
     for one, seconds, holds in ((first, 9, True), (first, 11, False), (begun, 59, True), (begun, 61, False)):
-        found = one.finding({SHOP: Answer(NOW)}, NOW + timedelta(seconds=seconds))
+        found = one.finding({SHOP: GateAnswer(NOW)}, NOW + timedelta(seconds=seconds))
         assert (found is None) == holds, seconds
-    no = begun.finding({SHOP: Answer(NOW, "answered 500, not 200")}, NOW + timedelta(seconds=61))
+    no = begun.finding({SHOP: GateAnswer(NOW, "answered 500, not 200")}, NOW + timedelta(seconds=61))
     assert no is not None
     assert no.reason == "GateFails"  # until it is asked again
 
@@ -99,8 +99,8 @@ def test_a_yes_counts_for_a_moment_and_for_as_long_as_many_hosts_need_to_be_aske
 def test_a_first_stage_with_more_gates_than_are_asked_at_once_can_begin() -> None:
     """The last ones are asked when the first have answered, each within its seconds."""
     shops = [HttpGate(url=f"http://shop/{number}") for number in range(8)]
-    answers: dict[Question, Answer] = {
-        one: Answer(NOW + timedelta(seconds=5 * (place // 4))) for place, one in enumerate(shops)
+    answers: dict[Question, GateAnswer] = {
+        one: GateAnswer(NOW + timedelta(seconds=5 * (place // 4))) for place, one in enumerate(shops)
     }
     for count, holds in ((8, True), (4, False)):
         first = health(*(HealthGate(http=one) for one in shops[:count]), hosts=[])
@@ -112,7 +112,7 @@ def test_what_a_gate_said_of_a_host_in_an_earlier_rollout_does_not_stop_a_soak()
     soaks = RolloutStatus(phase=SOAKING, reason="Soaking", stage=1, since="2026-11-16T06:00:00Z")
     asked = health(HealthGate(http=OWN), since=proof_since(soaks), hosts=[host("a")])
     for age, reason in ((300, "GateNotAsked"), (0, "GateFails")):
-        old = Answer(NOW - timedelta(seconds=age), "answered 500, not 200")
+        old = GateAnswer(NOW - timedelta(seconds=age), "answered 500, not 200")
         found = asked.finding({HttpGate(url="http://a/"): old}, NOW + timedelta(seconds=9))
         assert found is not None
         assert found.reason == reason
@@ -123,9 +123,9 @@ def test_a_gate_that_says_no_or_nothing_in_turns_stops_it_after_its_timeout(othe
     here, known, asked = status(PROGRESSING), None, health(HealthGate(http=SHOP), hosts=[host("a")])
     for second in range(0, 1200, 10):
         now = BEGIN + timedelta(seconds=second)
-        known = Answer(now, "answered 500", other if second % 20 else Reason.GATE_BEFORE).following(known)
-        gates = Gates(health=asked.finding({SHOP: known}, now))
-        here = decide(rollout(), here, fleet("h", 20), Look(now, gates=gates)).status
+        known = GateAnswer(now, "answered 500", other if second % 20 else Reason.GATE_BEFORE).following(known)
+        gates = RolloutGates(health=asked.finding({SHOP: known}, now))
+        here = decide(rollout(), here, fleet("h", 20), RolloutLook(now, gates=gates)).status
         if here.phase == UNDOING:
             break
     assert (here.phase, second) == (UNDOING, 600)
@@ -133,21 +133,21 @@ def test_a_gate_that_says_no_or_nothing_in_turns_stops_it_after_its_timeout(othe
 
 def test_a_no_after_a_long_time_without_an_answer_has_its_timeout() -> None:
     """Such as from a Prometheus that is there again, and has no results yet."""
-    lost = Answer(NOW, "connection refused", Reason.GATE_UNANSWERED).following(None)
-    again = Answer(NOW + timedelta(seconds=20), "no result").following(lost)
+    lost = GateAnswer(NOW, "connection refused", Reason.GATE_UNANSWERED).following(None)
+    again = GateAnswer(NOW + timedelta(seconds=20), "no result").following(lost)
     assert (lost.no_since, again.no_since) == (None, NOW + timedelta(seconds=20))
-    later = Answer(NOW + timedelta(seconds=90), "no result").following(again)
+    later = GateAnswer(NOW + timedelta(seconds=90), "no result").following(again)
     assert later.no_since == later.asked  # nobody asked in between
-    assert Answer(later.asked).following(later).no_since is None
+    assert GateAnswer(later.asked).following(later).no_since is None
 
 
 def test_what_was_asked_before_hosts_were_healthy_proves_nothing() -> None:
     one = health(HealthGate(http=SHOP), since=NOW)
     for why in ("", "answered 500, not 200"):
-        found = one.finding({SHOP: Answer(NOW - timedelta(seconds=1), why)}, NOW)
+        found = one.finding({SHOP: GateAnswer(NOW - timedelta(seconds=1), why)}, NOW)
         assert found is not None
         assert found.reason == "GateNotAsked"
-    assert one.finding({SHOP: Answer(NOW)}, NOW) is None
+    assert one.finding({SHOP: GateAnswer(NOW)}, NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -179,17 +179,17 @@ def test_a_part_that_waits_for_something_else_is_not_told_anew_at_every_answer()
     for shut, worked_on, reason in ((window, "", "WindowClosed"), (None, "maintenance x", "BudgetSpent")):
         hosts = [one._replace(away=worked_on) if one.name == "h9" else one for one in fleet("h", 20)]
         here, told = status(PROGRESSING), list[str]()
-        answers: dict[Question, Answer] = {}
+        answers: dict[Question, GateAnswer] = {}
         for second in range(150):
             now = BEGIN + timedelta(seconds=second)
             asked = health(HealthGate(http=SHOP), since=proof_since(here), hosts=[host("a")])
-            gates = Gates(shut if second < 120 else None, asked.finding(answers, now))
+            gates = RolloutGates(shut if second < 120 else None, asked.finding(answers, now))
             seen = hosts if second < 120 else fleet("h", 20)
-            new = decide(given, here, seen, Look(now, gates=gates)).status
+            new = decide(given, here, seen, RolloutLook(now, gates=gates)).status
             told += [new.reason] if new.reason != here.reason or new.since != here.since else []
             here = new
             if second % 10 == 0 and is_asked_for(here):
-                answers = {SHOP: Answer(now)}
+                answers = {SHOP: GateAnswer(now)}
             if here.threshold > STEP:
                 break
         assert (told, second) == ([reason, "HostsUnproven"], 120)
@@ -198,22 +198,22 @@ def test_a_part_that_waits_for_something_else_is_not_told_anew_at_every_answer()
 @pytest.mark.parametrize(
     "shut",
     [
-        Gates(WindowGate("nights", WindowView(opens_at=BEGIN + timedelta(days=1)))),
-        Gates(unapproved="4f1c09d2ab77"),
-        Gates(unrecorded="the audit log cannot be relied on: it is behind"),
+        RolloutGates(WindowGate("nights", WindowView(opens_at=BEGIN + timedelta(days=1)))),
+        RolloutGates(unapproved="4f1c09d2ab77"),
+        RolloutGates(unrecorded="the audit log cannot be relied on: it is behind"),
     ],
 )
-def test_a_gate_that_says_no_stops_a_part_that_waits_for_something_else(shut: Gates) -> None:
+def test_a_gate_that_says_no_stops_a_part_that_waits_for_something_else(shut: RolloutGates) -> None:
     """Whatever keeps further hosts from the change: some have it."""
     given, here = rollout(stages=["5"], max_unavailable=1), status(PROGRESSING)
-    answers: dict[Question, Answer] = {}
+    answers: dict[Question, GateAnswer] = {}
     for second in range(0, 1200, 10):
         now = BEGIN + timedelta(seconds=second)
         asked = health(HealthGate(http=SHOP), since=proof_since(here), hosts=[host("a")])
         gates = shut._replace(health=asked.finding(answers, now))
-        here = decide(given, here, fleet("h", 20), Look(now, gates=gates)).status
+        here = decide(given, here, fleet("h", 20), RolloutLook(now, gates=gates)).status
         if is_asked_for(here):
-            answers = {SHOP: Answer(now, "answered 500", Reason.GATE_BEFORE).following(answers.get(SHOP))}
+            answers = {SHOP: GateAnswer(now, "answered 500", Reason.GATE_BEFORE).following(answers.get(SHOP))}
         if here.phase == UNDOING:
             break
     assert here.phase == UNDOING

@@ -15,7 +15,7 @@ from nodemanager.api.edge.edgecluster import PHASES, EdgeCluster, EdgeClusterSta
 from nodemanager.api.maintenance.maintenance_status import PHASES as MAINTENANCE_PHASES
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.fleet import health
-from nodemanager.fleet.health import Seen
+from nodemanager.fleet.health import FleetSnapshot
 from nodemanager.kube import times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
@@ -87,7 +87,10 @@ def test_rollouts(phase: str) -> None:
     one = ConfigSet(metadata=META, status=ConfigSetStatus(rollout=RolloutStatus(phase=phase)))
     bad = {"Paused": "unwell", "Undoing": "unwell", "Undone": "unwell", "Stable": "well"}
     assert health.rollout(one).state == bad.get(phase, "underway")
-    assert [found.kind for found in health.judge(Seen(sets=[one]), NOW).objects] == ["ConfigSet", "Rollout"]
+    assert [found.kind for found in health.judge(FleetSnapshot(sets=[one]), NOW).objects] == [
+        "ConfigSet",
+        "Rollout",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -122,4 +125,4 @@ def test_maintenances(phase: str) -> None:
     ],
 )
 def test_the_worst_is_the_word_for_all(seen: dict[str, Any], state: str) -> None:
-    assert health.judge(Seen(**seen), NOW).state == state
+    assert health.judge(FleetSnapshot(**seen), NOW).state == state

@@ -11,7 +11,7 @@ import pytest
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenanceSpec
 from nodemanager.api.maintenance.windows import WindowSpec
 from nodemanager.fleet.maintenance import beginning, claims, openings, steps
-from nodemanager.fleet.maintenance.beginning import Owner
+from nodemanager.fleet.maintenance.beginning import VisitOwner
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.facts import HostFacts, HostHealth, NodeFacts
 from nodemanager.fleet.maintenance.openings import WindowView
@@ -73,7 +73,7 @@ def test_a_visit_lasts_as_long_as_it_may_and_soaks_after_that() -> None:
 def test_the_first_claim_says_who_what_and_until_when() -> None:
     host = HostFacts("web1", "h-1", NOW, health=HostHealth(boot_id="one"))
     made = beginning.claim(
-        Owner("monday", "m-1", 3, "r1"), host, 2, spec(activeDeadlineSeconds=600), VisitRules(), NOW
+        VisitOwner("monday", "m-1", 3, "r1"), host, 2, spec(activeDeadlineSeconds=600), VisitRules(), NOW
     )
     assert made == Claim(
         maintenance="monday", uid="m-1", host_uid="h-1", run="r1", attempt=2, state=State.WORKING, since=NOW,
@@ -93,7 +93,7 @@ def test_the_first_claim_says_who_what_and_until_when() -> None:
 )
 def test_only_a_node_that_we_will_cordon_is_ours(node: NodeFacts | None, cordons: bool, ours: bool) -> None:
     host = HostFacts("web1", "h-1", NOW, node=node)
-    found = beginning.claim(Owner("m", "m", 1, "r"), host, 0, spec(), VisitRules(cordons=cordons), NOW)
+    found = beginning.claim(VisitOwner("m", "m", 1, "r"), host, 0, spec(), VisitRules(cordons=cordons), NOW)
     assert found.cordoned == ours
 
 
@@ -107,7 +107,7 @@ def test_only_a_node_that_we_will_cordon_is_ours(node: NodeFacts | None, cordons
 def test_until_when_a_step_may_begin(on_close: str, closes: int | None, deadline: int) -> None:
     window = msgspec.convert({"always": True, "onClose": on_close}, WindowSpec)
     held = beginning.claim(
-        Owner("m", "m", 1, "r"), HostFacts("web1", "h-1", NOW), 0, spec(), VisitRules(), NOW
+        VisitOwner("m", "m", 1, "r"), HostFacts("web1", "h-1", NOW), 0, spec(), VisitRules(), NOW
     )
     view = WindowView(open=True, closes_at=None if closes is None else NOW + closes * MINUTE)
     assert beginning.task_deadline(held, window, view) == NOW + deadline * MINUTE

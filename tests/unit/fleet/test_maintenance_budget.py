@@ -10,15 +10,17 @@ import pytest
 
 from nodemanager.api.maintenance.disruption import Budget
 from nodemanager.fleet.maintenance import budget
-from nodemanager.fleet.maintenance.budget import Place, Room
+from nodemanager.fleet.maintenance.budget import BudgetPlace, BudgetRoom
 from nodemanager.fleet.maintenance.reasons import Reason
 
-HOSTS = {f"{zone}{number}": Place(group=f"g{number % 2}", zone=zone) for zone in "abc" for number in range(4)}
+HOSTS = {
+    f"{zone}{number}": BudgetPlace(group=f"g{number % 2}", zone=zone) for zone in "abc" for number in range(4)
+}
 
 
-def room(away: str = "", **spec: Any) -> Room:
+def room(away: str = "", **spec: Any) -> BudgetRoom:
     """Return what is left when some hosts are away; those in capitals are worked on."""
-    made = Room(msgspec.convert({"maxUnavailable": 99, **spec}, Budget), HOSTS)
+    made = BudgetRoom(msgspec.convert({"maxUnavailable": 99, **spec}, Budget), HOSTS)
     names = away.split()
     made.count([name.lower() for name in names], [name.lower() for name in names if name.isupper()])
     return made
@@ -60,12 +62,12 @@ def zone(**fields: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_whether_there_is_room_for_one_more(made: Room, host: str, reason: Reason | None) -> None:
+def test_whether_there_is_room_for_one_more(made: BudgetRoom, host: str, reason: Reason | None) -> None:
     assert made.refusal(host) is reason
 
 
 def test_hosts_in_work_that_left_the_series_count_as_well() -> None:
-    made = Room(Budget(max_unavailable=2), HOSTS)
+    made = BudgetRoom(Budget(max_unavailable=2), HOSTS)
     made.count([], [], elsewhere=1)
     assert made.refusal("a0") is None
     made.count([], [], elsewhere=1)

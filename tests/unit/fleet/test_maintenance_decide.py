@@ -12,18 +12,18 @@ import pytest
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenanceSpec
 from nodemanager.fleet.maintenance import budget, openings
 from nodemanager.fleet.maintenance.claims import Claim, State, Unreadable
-from nodemanager.fleet.maintenance.decide import PATIENCE, Decision, decide
+from nodemanager.fleet.maintenance.decide import PATIENCE, MaintenanceDecision, decide
 from nodemanager.fleet.maintenance.facts import (
-    Facts,
     GateFinding,
     HostFacts,
     HostHealth,
+    MaintenanceFacts,
     NodeFacts,
     Run,
     TaskFacts,
 )
 from nodemanager.fleet.maintenance.openings import WindowView
-from nodemanager.fleet.maintenance.progress import Stage
+from nodemanager.fleet.maintenance.progress import HostStage
 from nodemanager.fleet.maintenance.reasons import REMEDIES, Reason
 from nodemanager.fleet.series import CANARIES, LAST, HostGroup
 
@@ -44,22 +44,24 @@ def claim(name: str, state: State = State.WORKING, **fields: Any) -> Claim:
     return msgspec.structs.replace(made, **fields)
 
 
-def known(*hosts: HostFacts, groups: Any = None, spec: dict[str, Any] | None = None, **fields: Any) -> Facts:
+def known(
+    *hosts: HostFacts, groups: Any = None, spec: dict[str, Any] | None = None, **fields: Any
+) -> MaintenanceFacts:
     typed = msgspec.convert(
         {"operations": [], "budget": {"maxUnavailable": 10}, **(spec or {})}, NodeMaintenanceSpec
     )
     by_name = {one.name: one for one in hosts}
     if groups is None:
         groups = [HostGroup("", tuple(by_name))]
-    made = Facts("m", typed, Run("r1", BEGAN), groups, by_name, NOW, window=OPEN)
+    made = MaintenanceFacts("m", typed, Run("r1", BEGAN), groups, by_name, NOW, window=OPEN)
     return replace(made, **fields)
 
 
-def starts(decision: Decision) -> list[str]:
+def starts(decision: MaintenanceDecision) -> list[str]:
     return [start.host for start in decision.starts]
 
 
-def reasons(decision: Decision) -> dict[str, Reason]:
+def reasons(decision: MaintenanceDecision) -> dict[str, Reason]:
     return {wait.host: wait.reason for wait in decision.waits}
 
 
@@ -73,7 +75,7 @@ def test_without_a_budget_one_host_is_away_at_a_time() -> None:
 
 
 def test_of_hosts_outside_of_the_series_only_those_of_this_run_count() -> None:
-    def left(name: str, uid: str) -> Decision:
+    def left(name: str, uid: str) -> MaintenanceDecision:
         gone = host(name, claim=claim(name, uid=uid))
         groups = [HostGroup("", ("a", "b"))]
         return decide(
@@ -221,20 +223,23 @@ def test_a_host_is_tried_again_as_often_as_it_may_and_after_a_while() -> None:
     later = decide(known(host("a"), tasks=once, spec={"backoffLimit": 1}, now=NOW + timedelta(minutes=1)))
     assert [(start.host, start.attempt) for start in later.starts] == [("a", 1)]
     twice = {"a": [task("Failed"), task("Failed", 1)]}
-    assert decide(known(host("a"), tasks=twice, spec={"backoffLimit": 1})).progress["a"].stage is Stage.FAILED
+    assert (
+        decide(known(host("a"), tasks=twice, spec={"backoffLimit": 1})).progress["a"].stage
+        is HostStage.FAILED
+    )
 
 
 def test_what_the_claim_says_of_a_try_is_the_last_word() -> None:
     undone = host("a", claim=claim("a", State.UNDONE, reason=Reason.NOT_PROVEN))
     found = decide(known(undone, tasks={"a": [task("Succeeded")]}))
-    assert (found.progress["a"].stage, found.progress["a"].reason) == (Stage.FAILED, Reason.NOT_PROVEN)
+    assert (found.progress["a"].stage, found.progress["a"].reason) == (HostStage.FAILED, Reason.NOT_PROVEN)
 
 
 def test_a_host_that_was_not_proven_stays_failed_when_another_maintenance_has_visited_it() -> None:
     unproven = replace(task("Succeeded"), not_done=Reason.NOT_PROVEN)
     other = host("a", claim=claim("a", State.DONE, uid="other", run="r9"))
     found = decide(known(other, tasks={"a": [unproven]}))
-    assert (found.progress["a"].stage, found.progress["a"].reason) == (Stage.FAILED, Reason.NOT_PROVEN)
+    assert (found.progress["a"].stage, found.progress["a"].reason) == (HostStage.FAILED, Reason.NOT_PROVEN)
 
 
 def test_a_host_that_took_no_task_before_the_window_closed_is_begun_with_again() -> None:
@@ -247,7 +252,7 @@ def test_a_host_that_took_no_task_before_the_window_closed_is_begun_with_again()
 def test_a_host_that_a_drain_gave_back_is_skipped_unless_that_stops_all() -> None:
     back = host("a", claim=claim("a", State.UNDONE, reason=Reason.DRAIN_TIMED_OUT))
     found = decide(known(back, host("b")))
-    assert found.progress["a"].stage is Stage.SKIPPED
+    assert found.progress["a"].stage is HostStage.SKIPPED
     assert starts(found) == ["b"]
     stop = host("a", claim=claim("a", State.HALTED, reason=Reason.DRAIN_TIMED_OUT))
     assert decide(known(stop, host("b"), spec={"stopAfter": 9})).stops
@@ -296,7 +301,10 @@ def test_hosts_that_came_later_or_were_made_anew_are_no_part_of_the_run() -> Non
     found = decide(known(host("a"), new, anew, tasks={"anew": [TaskFacts("t", "Running", taken=True)]}))
     assert starts(found) == ["a"]
     assert "new" not in found.progress
-    assert (found.progress["anew"].stage, found.progress["anew"].reason) == (Stage.SKIPPED, Reason.HOST_GONE)
+    assert (found.progress["anew"].stage, found.progress["anew"].reason) == (
+        HostStage.SKIPPED,
+        Reason.HOST_GONE,
+    )
 
 
 def test_a_host_that_leaves_the_series_ends_its_visit_and_counts_until_then() -> None:

@@ -13,7 +13,7 @@ import yaml
 
 from nodemanager.api.maintenance.health_gates import HealthGate
 from nodemanager.fleet.maintenance import questions
-from nodemanager.fleet.maintenance.questions import Answer, NoAnswer
+from nodemanager.fleet.maintenance.questions import GateAnswer, NoAnswer
 from nodemanager.fleet.maintenance.reasons import Reason
 
 NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
@@ -83,7 +83,7 @@ def test_a_question_is_about_the_host_and_the_same_for_all_without() -> None:
 
 
 def test_yes_counts_for_a_moment_and_no_until_it_is_asked_again() -> None:
-    yes, no = Answer(NOW), Answer(NOW, "no result", Reason.GATE_UNANSWERED)
+    yes, no = GateAnswer(NOW), GateAnswer(NOW, "no result", Reason.GATE_UNANSWERED)
     for late in (-1, 0, 9):
         assert questions.before(yes, NOW + late * SECOND) is None
     for stale in (10, -6):  # the clock was set back
@@ -97,7 +97,7 @@ def test_yes_counts_for_a_moment_and_no_until_it_is_asked_again() -> None:
 
 
 def test_only_what_was_asked_after_the_work_proves_it() -> None:
-    answer = Answer(NOW)
+    answer = GateAnswer(NOW)
     assert questions.after(answer, NOW, NOW + SECOND) is None
     assert questions.after(answer, None, NOW + 50 * SECOND) is None
     for found in (
@@ -107,6 +107,6 @@ def test_only_what_was_asked_after_the_work_proves_it() -> None:
     ):
         assert found is not None
         assert found.is_open
-    bad = questions.after(Answer(NOW, "answered 503, not 200"), NOW, NOW)
+    bad = questions.after(GateAnswer(NOW, "answered 503, not 200"), NOW, NOW)
     assert bad is not None
     assert not bad.is_open

@@ -14,12 +14,12 @@ from nodemanager.api.maintenance.maintenanceapproval import MaintenanceApprovalS
 from nodemanager.api.maintenance.nodemaintenance import Approval, NodeMaintenance, NodeMaintenanceSpec
 from nodemanager.api.maintenance.windows import WindowSpec
 from nodemanager.fleet.maintenance import beginning, openings, plan, steps
-from nodemanager.fleet.maintenance.beginning import Owner
+from nodemanager.fleet.maintenance.beginning import VisitOwner
 from nodemanager.fleet.maintenance.claims import State
 from nodemanager.fleet.maintenance.facts import HostFacts, NodeFacts
 from nodemanager.fleet.maintenance.openings import Durations, WindowView
-from nodemanager.fleet.maintenance.plan import PlanInput
-from nodemanager.fleet.maintenance.progress import Stage
+from nodemanager.fleet.maintenance.plan import MaintenancePlanInput
+from nodemanager.fleet.maintenance.progress import HostStage
 from nodemanager.fleet.series import HostGroup
 from nodemanager.fleet.windows.calendar import Calendar
 from nodemanager.kube.objects import ObjectMeta
@@ -34,16 +34,18 @@ WINDOW = {"schedules": [{"weekdays": ["Mon"], "start": "06:00", "duration": "3h"
 
 def made_of(
     hosts: tuple[str, ...] = ("a", "b", "c"), step: dict[str, Any] = BOOT, **fields: Any
-) -> PlanInput:
+) -> MaintenancePlanInput:
     operation = {"name": "up", "type": "cron", "schedule": "0 6 * * 1", "steps": [step]}
     spec = msgspec.convert({"window": WINDOW, "operations": [operation], **fields}, NodeMaintenanceSpec)
     assert spec.window is not None
     work = steps.work(spec.operations, {})
     uids = {name: f"uid-{name}" for name in hosts}
-    return PlanInput(spec, {"up": MONDAY.isoformat()}, work, spec.window, [HostGroup("", hosts)], uids)
+    return MaintenancePlanInput(
+        spec, {"up": MONDAY.isoformat()}, work, spec.window, [HostGroup("", hosts)], uids
+    )
 
 
-def planned(found: PlanInput, taken: Durations | None = None) -> plan.Plan:
+def planned(found: MaintenancePlanInput, taken: Durations | None = None) -> plan.Plan:
     return plan.plan(found, Calendar(found.window), taken or Durations(), SUNDAY)
 
 
@@ -106,7 +108,7 @@ def test_groups_are_expected_one_after_the_other() -> None:
 
 
 def test_a_visit_begins_as_the_node_and_the_steps_want_it() -> None:
-    owner = Owner("monday", "m", 3, "r1")
+    owner = VisitOwner("monday", "m", 3, "r1")
     node = HostFacts("a", "uid-a", SUNDAY, node=NodeFacts())
     reboots, touches = made_of(), made_of(step=TOUCH)
     rules = beginning.rules_of(reboots.spec, reboots.window, reboots.work)
@@ -127,7 +129,7 @@ def test_the_end_of_the_window_reaches_the_host_as_the_deadline_of_its_task(poli
     found = made_of()
     rules = beginning.rules_of(found.spec, window, found.work)
     host = HostFacts("a", "uid-a", SUNDAY)
-    claim = beginning.claim(Owner("m", "m", 1, "r"), host, 0, found.spec, rules, MONDAY)
+    claim = beginning.claim(VisitOwner("m", "m", 1, "r"), host, 0, found.spec, rules, MONDAY)
     view = WindowView(open=True, closes_at=MONDAY + timedelta(minutes=30))
     assert beginning.task_deadline(claim, window, view) == (view.closes_at if cut else claim.expires)
     assert rules.undo_expired == (policy == "abortAndUndo")
@@ -166,7 +168,8 @@ def test_a_silent_host_does_not_keep_the_next_slot_from_beginning() -> None:
     engine.run_until(SUNDAY + timedelta(days=4))
     assert [run.outcome for run in engine.record.runs] == ["Succeeded"] * 3
     assert all(
-        run.counts[Stage.SKIPPED] == 1 and run.counts[Stage.SUCCEEDED] == 2 for run in engine.record.runs
+        run.counts[HostStage.SKIPPED] == 1 and run.counts[HostStage.SUCCEEDED] == 2
+        for run in engine.record.runs
     )
 
 

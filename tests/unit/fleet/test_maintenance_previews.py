@@ -11,9 +11,9 @@ from nodemanager.api.maintenance.task_steps import ExecutionAction, PackagesActi
 from nodemanager.fleet.maintenance import previews
 from nodemanager.fleet.maintenance.claims import Unreadable
 from nodemanager.fleet.maintenance.facts import HostFacts, HostHealth
-from nodemanager.fleet.maintenance.previews import Request
+from nodemanager.fleet.maintenance.previews import PreviewRequest
 from nodemanager.fleet.maintenance.reasons import Reason
-from nodemanager.fleet.maintenance.steps import Work
+from nodemanager.fleet.maintenance.steps import RunWork
 from nodemanager.fleet.series import HostGroup
 
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,7 +41,7 @@ RUN = TaskStep(name="run", execution=ExecutionAction(argv=["true"]))
     ],
 )
 def test_only_upgrades_can_be_told_beforehand(steps: list[TaskStep], asks: str) -> None:
-    found = previews.steps(Work(tuple(steps), ""))
+    found = previews.steps(RunWork(tuple(steps), ""))
     assert [one.preview.packages for one in found if one.preview is not None] == ([asks] if asks else [])
 
 
@@ -68,7 +68,7 @@ def test_of_very_many_hosts_the_first_are_asked() -> None:
 
 
 def test_a_request_is_a_hash_and_an_id() -> None:
-    request = Request("ab" * 32, "0f1e")
+    request = PreviewRequest("ab" * 32, "0f1e")
     assert previews.request_of(request.text()) == request
     for text in ("", "ab" * 32, f"{'ab' * 32} ", f"{'ab' * 32} A", f"{'ab' * 32} a b", "zz x"):
         assert previews.request_of(text) is None, text

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodemanager.fleet.maintenance import budget, facts
-from nodemanager.fleet.maintenance.passes import Look
-from nodemanager.fleet.maintenance.progress import Stage
+from nodemanager.fleet.maintenance.passes import MaintenanceLook
+from nodemanager.fleet.maintenance.progress import HostStage
 from nodemanager.fleet.maintenance.reasons import REMEDIES
 from nodemanager.fleet.simulation.engine import Engine
 from nodemanager.fleet.simulation.world import SimMaintenance
@@ -33,7 +33,7 @@ class Judge:
         self.stopped: dict[str, bool] = {}
         engine.watch = self
 
-    def __call__(self, one: SimMaintenance, look: Look) -> None:
+    def __call__(self, one: SimMaintenance, look: MaintenanceLook) -> None:
         decision = look.decision
         if decision is None:
             return
@@ -47,7 +47,7 @@ class Judge:
         if starting:
             self.may_start(one, look, starting)
 
-    def may_start(self, one: SimMaintenance, look: Look, starting: set[str]) -> None:
+    def may_start(self, one: SimMaintenance, look: MaintenanceLook, starting: set[str]) -> None:
         engine, decision = self.engine, look.decision
         assert decision is not None
         opened = Calendar(one.calendar.spec).opened(engine.now)
@@ -69,7 +69,7 @@ class Judge:
                 assert len(after & set(group.hosts)) <= limit
         if most.per_zone is not None:
             self.zones(one, starting, after, members)
-        running = sum(progress.stage is Stage.RUNNING for progress in decision.progress.values())
+        running = sum(progress.stage is HostStage.RUNNING for progress in decision.progress.values())
         assert one.spec.parallelism is None or running + len(starting) <= one.spec.parallelism
 
     def zones(self, one: SimMaintenance, starting: set[str], after: set[str], members: set[str]) -> None:

@@ -14,7 +14,7 @@ import yaml
 from nodemanager.api.maintenance.operations import Operation
 from nodemanager.api.maintenance.windows import WindowSpec
 from nodemanager.fleet.maintenance import runs
-from nodemanager.fleet.maintenance.runs import Memory, Moment
+from nodemanager.fleet.maintenance.runs import Moment, OperationMemory
 from nodemanager.fleet.windows.calendar import Calendar
 
 FILE = Path(__file__).resolve().parents[2] / "cases" / "maintenance" / "runs.yaml"
@@ -30,7 +30,7 @@ def operation(**fields: Any) -> Operation:
 def test_what_is_due(case: dict[str, Any]) -> None:
     one = operation(**case["operation"])
     calendar = Calendar(msgspec.convert(case["window"], WindowSpec))
-    memory = Memory()
+    memory = OperationMemory()
     for look in case["looks"]:
         running = frozenset(look.get("running", ()))
         now, created = datetime.fromisoformat(look["at"]), datetime.fromisoformat(case["created"])
@@ -51,11 +51,11 @@ def test_what_is_due(case: dict[str, Any]) -> None:
             assert found.last_slot == (look["last"] and datetime.fromisoformat(look["last"])), look
         if "reason" in look:
             assert found.reason == look["reason"], look
-        memory = Memory(found.last_slot or memory.last_slot, memory.done)
+        memory = OperationMemory(found.last_slot or memory.last_slot, memory.done)
         if due and one.type == "cron":  # as a run that begins does
-            memory = Memory(datetime.fromisoformat(due), memory.done)
+            memory = OperationMemory(datetime.fromisoformat(due), memory.done)
         elif due:
-            memory = Memory(memory.last_slot, due)
+            memory = OperationMemory(memory.last_slot, due)
 
 
 def test_a_one_shot_is_another_by_its_run_id_or_by_what_it_does() -> None:
@@ -95,7 +95,7 @@ def test_nothing_is_made_up_for_that_was_remembered_of_one_that_is_gone() -> Non
         datetime.fromisoformat("2026-11-16T06:30:00Z"),
         datetime.fromisoformat("2026-11-16T05:30:00Z"),
     )
-    old = {"it": Memory(datetime.fromisoformat("2026-11-01T00:00:00Z"))}
+    old = {"it": OperationMemory(datetime.fromisoformat("2026-11-01T00:00:00Z"))}
     cron = operation(type="cron", schedule="0 * * * *")
     (found,) = runs.judge([cron], old, Moment(now, "uid", created, calendar))
     assert (found.due, found.skipped) == ("2026-11-16T06:00:00+00:00", ())

@@ -14,7 +14,7 @@ from nodemanager.fleet.maintenance import claims, visits
 from nodemanager.fleet.maintenance.claims import Claim, State, Unreadable
 from nodemanager.fleet.maintenance.facts import GateFinding, HostFacts, HostHealth, NodeFacts, TaskFacts
 from nodemanager.fleet.maintenance.reasons import REMEDIES, Reason
-from nodemanager.fleet.maintenance.states import STATES, Hold, Move, Visit, VisitRules
+from nodemanager.fleet.maintenance.states import STATES, Move, Visit, VisitHold, VisitRules
 
 NOW = datetime(2026, 11, 16, 6, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -46,9 +46,9 @@ def moved(one: Visit) -> Claim:
     return found.claim
 
 
-def held(one: Visit) -> Hold:
+def held(one: Visit) -> VisitHold:
     found = visits.advance(one)
-    assert isinstance(found, Hold), found
+    assert isinstance(found, VisitHold), found
     return found
 
 

@@ -13,12 +13,12 @@ from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.api.maintenance.task_previews import TaskPreview
-from nodemanager.cli.fleet_preview import Outcome
+from nodemanager.cli.fleet_preview import PreviewOutcome
 from nodemanager.cli.views import fleet_preview_view, output
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.previews import asking, grouping, proposing
 from nodemanager.fleet.previews.grouping import Answer, Silence
-from nodemanager.fleet.previews.proposing import Fate, Proposal
+from nodemanager.fleet.previews.proposing import Proposal, SetFate
 from nodemanager.kube.objects import ObjectMeta, OwnerReference
 
 CASES: dict[str, Any] = yaml.safe_load(
@@ -33,7 +33,7 @@ def test_answers_are_told_together(case: dict[str, Any]) -> None:
         for host, said in case["hosts"].items()
     }
     result = grouping.result(list(answers), answers)
-    outcome = Outcome(Proposal((), {"base": Fate.CHANGED}, ()), len(answers), result, {})
+    outcome = PreviewOutcome(Proposal((), {"base": SetFate.CHANGED}, ()), len(answers), result, {})
     assert "\n".join(fleet_preview_view.lines(outcome, output.PLAIN)) == case["text"].rstrip("\n")
     assert result.code == case["code"]
     plain = fleet_preview_view.plain(outcome)
@@ -44,7 +44,7 @@ def test_answers_are_told_together(case: dict[str, Any]) -> None:
 def test_programs_find_every_field() -> None:
     said = msgspec.convert({"digest": "aa", "blocked": 1, "changes": [{"resource": "x"}]}, TaskPreview)
     result = grouping.result(["a", "b"], {"a": said, "b": Silence("HostSilent")})
-    plain = fleet_preview_view.plain(Outcome(Proposal((), {}, ()), 3, result, {}))
+    plain = fleet_preview_view.plain(PreviewOutcome(Proposal((), {}, ()), 3, result, {}))
     change = {"resource": "x", "verb": "", "reason": "", "details": "", "blocked": False}
     group = {"hosts": ["a"], "digest": "aa", "changed": 0, "blocked": 1, "more": 0, "changes": [change]}
     assert plain == {
@@ -62,7 +62,7 @@ def test_labels_of_gitops_tools_are_no_change_and_stay() -> None:
     gitops = {"argocd.argoproj.io/instance": "x"}
     known = labelled("1", role="web", **gitops)
     assert proposing.propose([labelled("1", role="web")], [known]).fates == {}
-    assert proposing.propose([labelled("1")], [known]).fates == {"a": Fate.CHANGED}
+    assert proposing.propose([labelled("1")], [known]).fates == {"a": SetFate.CHANGED}
     (sent,) = proposing.propose([labelled("2", role="web")], [known]).contents()
     assert sent.labels == {"role": "web", **gitops}
 
@@ -87,7 +87,7 @@ def test_only_what_differs_is_proposed() -> None:
     ]  # fmt: skip
     wanted = [config_set("same", "web"), config_set("other", "web", "2"), config_set("new", "db")]
     found = proposing.propose(wanted, known)
-    assert found.fates == {"other": Fate.CHANGED, "new": Fate.NEW}
+    assert found.fates == {"other": SetFate.CHANGED, "new": SetFate.NEW}
     assert [one.name for one in found.contents()] == ["other", "new"]
     assert proposing.propose(wanted, known, prune=True).removed == ["gone"]
     assert proposing.propose(known, known).fates == {}

@@ -11,7 +11,7 @@ import pytest
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenanceSpec
 from nodemanager.fleet.maintenance import protected_pods
 from nodemanager.fleet.maintenance.decide import PATIENCE, decide
-from nodemanager.fleet.maintenance.facts import Facts, HostFacts, NodeFacts, Run
+from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts, NodeFacts, Run
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.protected_pods import NOT_BEFORE, Protection
 from nodemanager.fleet.maintenance.reasons import Reason
@@ -76,11 +76,13 @@ def test_of_several_the_one_counts_that_asks_for_most_time() -> None:
     assert protected_pods.longest([pod()], NOW) is None
 
 
-def facts(began: datetime, *hosts: HostFacts) -> Facts:
+def facts(began: datetime, *hosts: HostFacts) -> MaintenanceFacts:
     spec = msgspec.convert({"operations": [], "budget": {"maxUnavailable": 1}}, NodeMaintenanceSpec)
     names = tuple(one.name for one in hosts)
     by_name = {one.name: one for one in hosts}
-    return Facts("m", spec, Run("r1", began), [HostGroup("", names)], by_name, NOW, WindowView(open=True))
+    return MaintenanceFacts(
+        "m", spec, Run("r1", began), [HostGroup("", names)], by_name, NOW, WindowView(open=True)
+    )
 
 
 def test_a_protected_host_spends_no_budget_and_holds_up_no_run_for_ever() -> None:

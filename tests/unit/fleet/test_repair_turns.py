@@ -17,12 +17,12 @@ from nodemanager.api.maintenance.nodetask import VISIT
 from nodemanager.controllers.disruption import holding
 from nodemanager.controllers.node_maintenances import observing
 from nodemanager.fleet.maintenance import claims
-from nodemanager.fleet.maintenance.budget import Place, Room
+from nodemanager.fleet.maintenance.budget import BudgetPlace, BudgetRoom
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.facts import HostFacts, HostHealth, NodeFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.repairs import deciding, looking, turns
-from nodemanager.fleet.repairs.deciding import AskingHost, Budgets, RepairedSet
+from nodemanager.fleet.repairs.deciding import Budgets, DriftedHost, RepairedSet
 from nodemanager.fleet.repairs.looking import Around, MaintenanceBudget
 from nodemanager.kube import times
 from nodemanager.kube.conditions import Condition
@@ -51,16 +51,19 @@ def claim(maintenance: str = "configset/motd", state: State = State.WORKING, **f
     return msgspec.structs.replace(found, **fields)
 
 
-def asking(name: str = "a", *, since: datetime = NOW, wanted: str = "motd", **facts: Any) -> AskingHost:
-    return AskingHost(HostFacts(name, f"uid-{name}", NOW, **facts), wanted, since)
+def asking(name: str = "a", *, since: datetime = NOW, wanted: str = "motd", **facts: Any) -> DriftedHost:
+    return DriftedHost(HostFacts(name, f"uid-{name}", NOW, **facts), wanted, since)
 
 
-def room(most: int, *hosts: str) -> Room:
-    return Room(Budget(max_unavailable=most), {host: Place("") for host in hosts})
+def room(most: int, *hosts: str) -> BudgetRoom:
+    return BudgetRoom(Budget(max_unavailable=most), {host: BudgetPlace("") for host in hosts})
 
 
 def turns_of(
-    *hosts: AskingHost, rooms: dict[str, Room] | None = None, window: Enforcement | None = None, **more: Any
+    *hosts: DriftedHost,
+    rooms: dict[str, BudgetRoom] | None = None,
+    window: Enforcement | None = None,
+    **more: Any,
 ) -> tuple[list[str], dict[str, Reason]]:
     rooms = rooms if rooms is not None else {ROOM: room(1, *(one.facts.name for one in hosts))}
     sets = {"motd": RepairedSet.at(ROOM, window, NOW)}
@@ -104,7 +107,7 @@ HALTED = claim(state=State.HALTED, reason=Reason.NOT_REPAIRED)
         ),
     ],
 )  # fmt: skip
-def test_why_a_host_waits(host: AskingHost, window: Enforcement | None, reason: Reason | None) -> None:
+def test_why_a_host_waits(host: DriftedHost, window: Enforcement | None, reason: Reason | None) -> None:
     assert turns_of(host, window=window) == ((["a"], {}) if reason is None else ([], {"a": reason}))
 
 

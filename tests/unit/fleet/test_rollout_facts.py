@@ -33,7 +33,7 @@ from nodemanager.api.common.rollout import (
     Rollout,
     RolloutCounts,
     RolloutStatus,
-    Turn,
+    ThresholdTurn,
 )
 from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
 from nodemanager.controllers.registration import Caches
@@ -42,9 +42,9 @@ from nodemanager.controllers.rollouts.reconciling import decide, is_only_told
 from nodemanager.controllers.rollouts.steady_clock import JUMP_SECONDS, SteadyClock
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.rollout import beginning, facts, host_views, witness
-from nodemanager.fleet.rollout.facts import Progress
-from nodemanager.fleet.rollout.gates import Gates
-from nodemanager.fleet.rollout.looking import Look
+from nodemanager.fleet.rollout.facts import RolloutProgress
+from nodemanager.fleet.rollout.gates import RolloutGates
+from nodemanager.fleet.rollout.looking import RolloutLook
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.fleet.rollout.witness import Witness
 from nodemanager.kube import conditions, times
@@ -160,7 +160,7 @@ def test_who_takes_part_and_since_when() -> None:
     alive = [condition(node_conditions.ALIVE, "True", "LeaseRenewed", SINCE)]
     (one,) = rollout_hosts.of_hosts("web", ROLLOUT, [node(report(), conditions=alive), node(made=SINCE)])
     assert (one.back, one.turn) == (times.parse(SINCE), None)
-    turned = msgspec.structs.replace(ROLLOUT, turns=[Turn(threshold=10**9, at=SINCE)])
+    turned = msgspec.structs.replace(ROLLOUT, turns=[ThresholdTurn(threshold=10**9, at=SINCE)])
     (one,) = rollout_hosts.of_hosts("web", turned, [node(report(digest=OLD.digest))])
     assert (one.back, one.turn) == (None, times.parse(SINCE))
 
@@ -175,12 +175,15 @@ def visited(state: claims.State) -> str:
 
 def test_whose_silence_is_no_loss() -> None:
     gone = node(report(), conditions=[SILENT])
-    assert judged(gone)[0] == Progress.LOST
+    assert judged(gone)[0] == RolloutProgress.LOST
     ignored = rollout_hosts.of_hosts("web", ROLLOUT, [gone], on_silence="ignore")
-    assert [one.progress for one in ignored] == [Progress.ABSENT]
-    assert judged(gone, msgspec.structs.replace(ROLLOUT, threshold=0))[0] == Progress.ABSENT  # not its turn
-    late = msgspec.structs.replace(ROLLOUT, turns=[Turn(threshold=10**9, at="2026-01-01T11:30:01Z")])
-    assert judged(gone, late)[0] == Progress.ABSENT  # it was silent when its turn came
+    assert [one.progress for one in ignored] == [RolloutProgress.ABSENT]
+    # Not its turn.
+    assert (
+        judged(gone, msgspec.structs.replace(ROLLOUT, threshold=0))[0] == RolloutProgress.ABSENT
+    )  # not its turn
+    late = msgspec.structs.replace(ROLLOUT, turns=[ThresholdTurn(threshold=10**9, at="2026-01-01T11:30:01Z")])
+    assert judged(gone, late)[0] == RolloutProgress.ABSENT  # it was silent when its turn came
     held = condition(node_conditions.HELD, "True", "Told", SINCE)
     assert judged(node(report(), conditions=[SILENT, held])) == ("absent", "held")
     for until, progress in (("2026-01-01T12:00:01Z", "absent"), ("2026-01-01T12:00:00Z", "lost")):
@@ -224,14 +227,14 @@ def test_the_clock_of_a_host_is_not_asked_by_whom_has_seen_it() -> None:
 
 def test_what_troubles_a_host_before_anybody_has_the_change_is_not_held_against_it() -> None:
     """However long that waits for a window: here for days."""
-    rollout, shut = ("b" * 64, STARTED), Gates(unapproved="b" * 64)
+    rollout, shut = ("b" * 64, STARTED), RolloutGates(unapproved="b" * 64)
     waits = msgspec.structs.replace(ROLLOUT, stage=0, threshold=0, turns=[], canary=None)
     drifted = node(report(), conditions=[condition(node_conditions.DRIFTED, "True", "NotRepaired", SINCE)])
     known = Witness(rollout, whole=True, calm=frozenset({"h"}))
     for nodes, calm in (([drifted], []), ([node(report())], ["h"])):
-        found = decide(config_set(waits), NEW, nodes, Look(NOW, witness=known, gates=shut))
+        found = decide(config_set(waits), NEW, nodes, RolloutLook(NOW, witness=known, gates=shut))
         assert (found.status.reason, list(found.witness.calm)) == ("NotApproved", calm)
-    turn = Turn(threshold=SCALE, at=times.rfc3339(NOW))
+    turn = ThresholdTurn(threshold=SCALE, at=times.rfc3339(NOW))
     begun = msgspec.structs.replace(ROLLOUT, turns=[turn])
     (one,) = rollout_hosts.of_hosts("web", begun, [drifted])  # by an operator that was started since
     assert one.progress == "healthy"
@@ -257,7 +260,7 @@ def test_a_status_that_is_lost_is_made_again_from_what_most_hosts_have() -> None
     third = RevisionRef(name="web-3", revision=3, digest="c" * 64, labels=LABELS)
     for digests, wanted in (("aab", OLD), ("abb", NEW), ("ab", OLD), ("cc", None)):
         nodes = [node(report(digest=one * 64), name=f"h{at}") for at, one in enumerate(digests)]
-        found = decide(config_set(None), third, nodes, Look(NOW), [OLD, NEW]).status
+        found = decide(config_set(None), third, nodes, RolloutLook(NOW), [OLD, NEW]).status
         assert found.stable == (third if digests == "cc" else wanted)
         assert found.phase == (STABLE if digests == "cc" else found.phase)
 
@@ -279,11 +282,11 @@ def test_what_stopped_does_not_go_to_hosts_that_are_made_again() -> None:
 
 def test_who_has_yet_to_leave_what_was_undone() -> None:
     undone = msgspec.structs.replace(ROLLOUT, next=None, refused=NEW)
-    assert judged(node(report()), undone)[0] == Progress.UNPROVEN
-    assert judged(node(report(digest=OLD.digest)), undone)[0] == Progress.HEALTHY
-    assert judged(node(), undone)[0] == Progress.HEALTHY
+    assert judged(node(report()), undone)[0] == RolloutProgress.UNPROVEN
+    assert judged(node(report(digest=OLD.digest)), undone)[0] == RolloutProgress.HEALTHY
+    assert judged(node(), undone)[0] == RolloutProgress.HEALTHY
     silent = [condition(node_conditions.ALIVE, "False", "LeaseExpired", SINCE)]
-    assert judged(node(report(), conditions=silent), undone)[0] == Progress.ABSENT
+    assert judged(node(report(), conditions=silent), undone)[0] == RolloutProgress.ABSENT
 
 
 # Which revision is rolled out
@@ -301,7 +304,7 @@ def published(
     nodes: list[ManagedNode], status: RolloutStatus | None = None, now: datetime = NOW, restart: str = ""
 ) -> RolloutStatus:
     more = {RESTART: restart} if restart else {}
-    return decide(config_set(status, **more), NEW, nodes, Look(now)).status
+    return decide(config_set(status, **more), NEW, nodes, RolloutLook(now)).status
 
 
 @pytest.mark.parametrize(
@@ -392,9 +395,9 @@ def test_a_change_that_is_reverted_is_over_when_hosts_have_returned() -> None:
     assert (back.next, back.threshold, back.stage, back.since) == (None, 0, 0, times.rfc3339(NOW))
     later = beginning.begin(Rollout(strategy=STAGED), back, OLD, NOW + timedelta(seconds=9), NOW)
     assert later == back
-    waits = decide(config_set(back), OLD, [node(report())], Look(NOW)).status
+    waits = decide(config_set(back), OLD, [node(report())], RolloutLook(NOW)).status
     assert (waits.phase, waits.reason) == (UNDOING, RolloutReason.REVERTED)
-    over = decide(config_set(back), OLD, [node(report(digest=OLD.digest))], Look(NOW)).status
+    over = decide(config_set(back), OLD, [node(report(digest=OLD.digest))], RolloutLook(NOW)).status
     assert (over.phase, over.reason, over.refused) == (STABLE, RolloutReason.NO_CHANGE, None)
     again = begun(back, NEW)  # nobody refused it
     assert (again.phase, again.next, again.refused) == (WAITING, NEW, None)

@@ -21,7 +21,7 @@ from nodemanager.api.common.rollout import (
     UNDOING,
     WAITING,
     RolloutApproval,
-    Turn,
+    ThresholdTurn,
 )
 from nodemanager.api.maintenance.maintenanceapproval import MaintenanceApprovalSpec
 from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
@@ -34,13 +34,13 @@ from nodemanager.fleet.rollout.facts import RolloutHost
 from nodemanager.fleet.rollout.gates import (
     ASK_SECONDS,
     LOOK_SECONDS,
-    Gates,
     HealthFinding,
     Obstacle,
+    RolloutGates,
     WindowGate,
     obstacle,
 )
-from nodemanager.fleet.rollout.looking import Look
+from nodemanager.fleet.rollout.looking import RolloutLook
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
@@ -48,10 +48,10 @@ from support import rollout_hosts
 from support.rollout_decisions import NEW, NOW, fleet, moved, rollout, said, status
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
-SHUT = Gates(WindowGate("nights", WindowView(opens_at=NOW + MINUTE)))
-OPEN = Gates(WindowGate("nights", WindowView(open=True, closes_at=NOW + HOUR)))
-UNSEEN = Gates(unapproved="ab" * 32)
-LOST = Gates(WindowGate("nights", problem=Obstacle(RolloutReason.WINDOW_NOT_FOUND, "there is none")))
+SHUT = RolloutGates(WindowGate("nights", WindowView(opens_at=NOW + MINUTE)))
+OPEN = RolloutGates(WindowGate("nights", WindowView(open=True, closes_at=NOW + HOUR)))
+UNSEEN = RolloutGates(unapproved="ab" * 32)
+LOST = RolloutGates(WindowGate("nights", problem=Obstacle(RolloutReason.WINDOW_NOT_FOUND, "there is none")))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ LOST = Gates(WindowGate("nights", problem=Obstacle(RolloutReason.WINDOW_NOT_FOUN
     ],
 )
 def test_a_window_that_is_shut_says_when_it_opens(view: WindowView, words: str, again: float) -> None:
-    found = obstacle(Gates(WindowGate("nights", view)), NOW)
+    found = obstacle(RolloutGates(WindowGate("nights", view)), NOW)
     assert found is not None
     assert (found.reason, found.again) == (RolloutReason.WINDOW_CLOSED, again)
     assert words in found.message
@@ -76,16 +76,16 @@ def test_a_window_that_is_shut_says_when_it_opens(view: WindowView, words: str, 
 
 def test_a_window_that_is_open_or_not_named_keeps_nobody() -> None:
     assert obstacle(OPEN, NOW) is None
-    assert obstacle(Gates(), NOW) is None
+    assert obstacle(RolloutGates(), NOW) is None
 
 
 @pytest.mark.parametrize("gates", [SHUT, LOST])
-def test_the_first_stage_waits(gates: Gates) -> None:
+def test_the_first_stage_waits(gates: RolloutGates) -> None:
     hosts = fleet("", 20)
-    first = decide(rollout(), status(WAITING, moved=0, stage=0), hosts, Look(NOW, gates=gates))
+    first = decide(rollout(), status(WAITING, moved=0, stage=0), hosts, RolloutLook(NOW, gates=gates))
     assert (said(first)[0], said(first)[2], moved(first, hosts)) == (WAITING, 0, 0)
     assert first.status.reason in (RolloutReason.WINDOW_CLOSED, RolloutReason.WINDOW_NOT_FOUND)
-    begun = decide(rollout(), first.status, hosts, Look(NOW, gates=OPEN))
+    begun = decide(rollout(), first.status, hosts, RolloutLook(NOW, gates=OPEN))
     assert (begun.status.stage, moved(begun, hosts)) == (1, 1)
 
 
@@ -94,36 +94,36 @@ def test_a_stage_that_is_proven_goes_on_soaking_until_the_window_opens() -> None
     hosts, given = fleet("h", 20), rollout(stages=["1", "5"])
     here = status(SOAKING, since=300)
     for _ in range(3):
-        waits = decide(given, here, hosts, Look(NOW, gates=SHUT))
+        waits = decide(given, here, hosts, RolloutLook(NOW, gates=SHUT))
         assert said(waits) == (SOAKING, "WindowClosed", 1)
         assert (waits.status.since, waits.again, moved(waits, hosts)) == (here.since, 60, 1)
         here = waits.status
-    assert decide(given, here, hosts, Look(NOW, gates=OPEN)).status.stage == 2
-    failed = decide(given, here, fleet("f", 20), Look(NOW, gates=SHUT))
+    assert decide(given, here, hosts, RolloutLook(NOW, gates=OPEN)).status.stage == 2
+    failed = decide(given, here, fleet("f", 20), RolloutLook(NOW, gates=SHUT))
     assert said(failed) == (UNDOING, "HostsReturning", 0)
 
 
 def test_a_stage_in_parts_waits_between_them_and_soaks_only_after_the_last() -> None:
     hosts, given = fleet("h", 20), rollout(stages=["5"], max_unavailable=1)
-    waits = decide(given, status(SOAKING, since=9999), hosts, Look(NOW, gates=SHUT))
+    waits = decide(given, status(SOAKING, since=9999), hosts, RolloutLook(NOW, gates=SHUT))
     assert said(waits) == (WAITING, "WindowClosed", 1)
     assert moved(waits, hosts) == 1
-    fewer = decide(given, waits.status, fleet("h", 1), Look(NOW, gates=SHUT))  # the others left
+    fewer = decide(given, waits.status, fleet("h", 1), RolloutLook(NOW, gates=SHUT))  # the others left
     assert (said(fewer)[0], fewer.again) == (SOAKING, 300)
 
 
 def test_hosts_that_are_not_healthy_are_named_before_the_window() -> None:
     given = rollout(stages=["5"], max_unavailable=2)
-    waits = decide(given, status(WAITING, moved=2), fleet("hu", 20), Look(NOW, gates=SHUT))
+    waits = decide(given, status(WAITING, moved=2), fleet("hu", 20), RolloutLook(NOW, gates=SHUT))
     assert said(waits)[1] == RolloutReason.HOSTS_UNPROVEN
-    silent = decide(given, status(WAITING, moved=2), fleet("aa", 20), Look(NOW, gates=SHUT))
+    silent = decide(given, status(WAITING, moved=2), fleet("aa", 20), RolloutLook(NOW, gates=SHUT))
     assert (said(silent)[1], silent.again) == (RolloutReason.HOSTS_SILENT, 60)
 
 
 # Gates of health
 
-NO = Gates(health=HealthFinding(RolloutReason.GATE_FAILS, "errors: 5 of 5", 600))
-SILENT = Gates(health=HealthFinding(RolloutReason.GATE_UNANSWERED, "errors: no answer within 5 s"))
+NO = RolloutGates(health=HealthFinding(RolloutReason.GATE_FAILS, "errors: 5 of 5", 600))
+SILENT = RolloutGates(health=HealthFinding(RolloutReason.GATE_UNANSWERED, "errors: no answer within 5 s"))
 
 
 @pytest.mark.parametrize(
@@ -134,14 +134,16 @@ SILENT = Gates(health=HealthFinding(RolloutReason.GATE_UNANSWERED, "errors: no a
         (SOAKING, 10, NO, (UNDOING, "HostsReturning", 0)),
         (SOAKING, 10, SILENT, (SOAKING, "Soaking", 1)),
         (SOAKING, 300, SILENT, (SOAKING, "GateUnanswered", 1)),
-        (SOAKING, 300, Gates(), (PROGRESSING, "HostsUnproven", 2)),
+        (SOAKING, 300, RolloutGates(), (PROGRESSING, "HostsUnproven", 2)),
     ],
 )
 def test_a_gate_of_health_and_a_stage_whose_hosts_are_healthy(
-    phase: str, since: float, gates: Gates, wanted: tuple[str, str, int]
+    phase: str, since: float, gates: RolloutGates, wanted: tuple[str, str, int]
 ) -> None:
     hosts = fleet("h", 20)
-    decision = decide(rollout(stages=["1", "5"]), status(phase, since=since), hosts, Look(NOW, gates=gates))
+    decision = decide(
+        rollout(stages=["1", "5"]), status(phase, since=since), hosts, RolloutLook(NOW, gates=gates)
+    )
     assert said(decision) == wanted
     if wanted[1].startswith("Gate"):
         assert (moved(decision, hosts), decision.again) == (1, ASK_SECONDS)
@@ -152,29 +154,29 @@ def test_a_gate_that_never_holds_stops_it_after_its_timeout_and_one_without_answ
     for gates, reason in ((NO, "GateFails"), (SILENT, "GateUnanswered")):
         for since, stops in ((599, False), (600, gates is NO)):
             here = status(WAITING, since=since, reason=reason)
-            found = decide(given, here, hosts, Look(NOW, gates=gates))
+            found = decide(given, here, hosts, RolloutLook(NOW, gates=gates))
             assert said(found)[:2] == ((PAUSED, "Stopped") if stops else (WAITING, reason))
     assert found.status.since == here.since
-    stopped = decide(given, status(SOAKING), hosts, Look(NOW, gates=NO))
+    stopped = decide(given, status(SOAKING), hosts, RolloutLook(NOW, gates=NO))
     assert stopped.status.message == "revision 2 failed at gate errors: 5 of 5"
 
 
 def test_a_gate_is_waited_for_before_the_first_stage_and_before_the_end() -> None:
     begins = status(WAITING, moved=0, stage=0, since=9999)
     for hosts in (fleet("", 20), []):  # what is stable is for all that join
-        first = decide(rollout(), begins, hosts, Look(NOW, gates=NO))
+        first = decide(rollout(), begins, hosts, RolloutLook(NOW, gates=NO))
         assert said(first) == (WAITING, "GateFails", 0)
     last = status(SOAKING, moved=2, stage=2, since=300)
     given = rollout(stages=["1", "100%"])
-    assert said(decide(given, last, fleet("hh", 2), Look(NOW, gates=SILENT)))[:2] == (
+    assert said(decide(given, last, fleet("hh", 2), RolloutLook(NOW, gates=SILENT)))[:2] == (
         SOAKING,
         "GateUnanswered",
     )
-    assert decide(given, last, fleet("hh", 2), Look(NOW, gates=SHUT)).status.phase == STABLE
+    assert decide(given, last, fleet("hh", 2), RolloutLook(NOW, gates=SHUT)).status.phase == STABLE
 
 
 def test_hosts_that_are_on_their_way_are_not_held_against_a_gate() -> None:
-    waits = decide(rollout(), status(PROGRESSING), fleet("u", 20), Look(NOW, gates=NO))
+    waits = decide(rollout(), status(PROGRESSING), fleet("u", 20), RolloutLook(NOW, gates=NO))
     assert said(waits) == (PROGRESSING, "HostsUnproven", 1)
 
 
@@ -182,24 +184,26 @@ def test_a_gate_that_says_no_undoes_nothing_that_nobody_has() -> None:
     """A stage may have begun without any host, for others had taken what maxUnavailable allows."""
     here = status(WAITING, since=9999, moved=0, reason="GateFails")
     given = rollout(stages=["5"], max_unavailable=1)
-    waits = decide(given, here, fleet("", 20), Look(NOW, gates=NO))
+    waits = decide(given, here, fleet("", 20), RolloutLook(NOW, gates=NO))
     assert said(waits) == (WAITING, "GateFails", 1)
-    waits = decide(given, here, visited(fleet("", 20), 7), Look(NOW, gates=NO))
+    waits = decide(given, here, visited(fleet("", 20), 7), RolloutLook(NOW, gates=NO))
     assert said(waits) == (WAITING, "BudgetSpent", 1)
 
 
 @pytest.mark.parametrize(("gates", "reason"), [(SHUT, "WindowClosed"), (UNSEEN, "NotApproved")])
-def test_what_has_no_answer_is_not_told_while_something_else_is_waited_for(gates: Gates, reason: str) -> None:
+def test_what_has_no_answer_is_not_told_while_something_else_is_waited_for(
+    gates: RolloutGates, reason: str
+) -> None:
     """So the status is not another one whenever an answer comes, or is old; a no still counts."""
     hosts, given = fleet("h", 20), rollout(stages=["5"], max_unavailable=1)
     here = status(WAITING, since=700, reason=reason)
     for health in (SILENT.health, None):
-        waits = decide(given, here, hosts, Look(NOW, gates=gates._replace(health=health)))
+        waits = decide(given, here, hosts, RolloutLook(NOW, gates=gates._replace(health=health)))
         assert (said(waits), waits.status.since) == ((WAITING, reason, 1), here.since)
-    no = decide(given, here, hosts, Look(NOW, gates=gates._replace(health=NO.health)))
+    no = decide(given, here, hosts, RolloutLook(NOW, gates=gates._replace(health=NO.health)))
     assert said(no) == (WAITING, "GateFails", 1)
     later = msgspec.structs.replace(no.status, since=here.since)
-    assert decide(given, later, hosts, Look(NOW, gates=NO)).status.phase == UNDOING
+    assert decide(given, later, hosts, RolloutLook(NOW, gates=NO)).status.phase == UNDOING
 
 
 # Approvals
@@ -208,15 +212,20 @@ def test_what_has_no_answer_is_not_told_while_something_else_is_waited_for(gates
 @pytest.mark.parametrize(
     ("gates", "wanted"),
     [
-        (Gates(), None),
-        (Gates(settling=0.5), ("GroupSettling", "the other sets of the group", 0.5)),
-        (Gates(mismatch="db says 5%", settling=1, unapproved="ab"), ("GroupMismatch", "db says 5%", None)),
-        (Gates(unrecorded="it is bent", mismatch="x"), ("AuditBroken", "it is bent", None)),
-        (Gates(gone=True, unrecorded="x"), ("DefaultGone", "the RolloutPolicy", None)),
-        (Gates(unapproved="abcd", window=SHUT.window), ("NotApproved", "an approval of abcd", None)),
+        (RolloutGates(), None),
+        (RolloutGates(settling=0.5), ("GroupSettling", "the other sets of the group", 0.5)),
+        (
+            RolloutGates(mismatch="db says 5%", settling=1, unapproved="ab"),
+            ("GroupMismatch", "db says 5%", None),
+        ),
+        (RolloutGates(unrecorded="it is bent", mismatch="x"), ("AuditBroken", "it is bent", None)),
+        (RolloutGates(gone=True, unrecorded="x"), ("DefaultGone", "the RolloutPolicy", None)),
+        (RolloutGates(unapproved="abcd", window=SHUT.window), ("NotApproved", "an approval of abcd", None)),
     ],
 )
-def test_the_first_obstacle_is_told(gates: Gates, wanted: tuple[str, str, float | None] | None) -> None:
+def test_the_first_obstacle_is_told(
+    gates: RolloutGates, wanted: tuple[str, str, float | None] | None
+) -> None:
     found = obstacle(gates, NOW)
     if wanted is None:
         assert found is None
@@ -227,13 +236,15 @@ def test_the_first_obstacle_is_told(gates: Gates, wanted: tuple[str, str, float 
 
 
 def test_nobody_takes_what_nobody_approved_and_who_has_it_may_return() -> None:
-    waits = decide(rollout(), status(WAITING, moved=0, stage=0), fleet("", 20), Look(NOW, gates=UNSEEN))
+    waits = decide(
+        rollout(), status(WAITING, moved=0, stage=0), fleet("", 20), RolloutLook(NOW, gates=UNSEEN)
+    )
     assert said(waits) == (WAITING, "NotApproved", 0)
     assert ("ab" * 32 in waits.status.message, waits.again) == (True, None)
     soaked = status(SOAKING, since=300)
-    later = decide(rollout(stages=["1", "5"]), soaked, fleet("h", 20), Look(NOW, gates=UNSEEN))
+    later = decide(rollout(stages=["1", "5"]), soaked, fleet("h", 20), RolloutLook(NOW, gates=UNSEEN))
     assert said(later) == (SOAKING, "NotApproved", 1)
-    failed = decide(rollout(), later.status, fleet("f", 20), Look(NOW, gates=UNSEEN))
+    failed = decide(rollout(), later.status, fleet("f", 20), RolloutLook(NOW, gates=UNSEEN))
     assert failed.status.phase == UNDOING
 
 
@@ -317,26 +328,30 @@ def visited(hosts: list[RolloutHost], *places: int) -> list[RolloutHost]:
 def test_hosts_that_others_work_on_count_as_unavailable() -> None:
     given, begins = rollout(stages=["5"], max_unavailable=2), status(WAITING, moved=0, stage=0)
     hosts = visited(fleet("", 20), 7, 8)
-    begun = decide(given, begins, hosts, Look(NOW))
-    waits = decide(given, begun.status, hosts, Look(NOW))
+    begun = decide(given, begins, hosts, RolloutLook(NOW))
+    waits = decide(given, begun.status, hosts, RolloutLook(NOW))
     assert said(waits) == (WAITING, "BudgetSpent", 1)
     assert moved(waits, hosts) == 0
     assert "such as h7 (maintenance monday), h8 (maintenance monday)" in waits.status.message
     less = visited(fleet("", 20), 7)
-    assert moved(decide(given, waits.status, less, Look(NOW)), less) == 1
+    assert moved(decide(given, waits.status, less, RolloutLook(NOW)), less) == 1
     # Between two parts; one on its way that is worked on as well counts once; without a ceiling nobody does.
     hosts = visited(fleet("h", 20), 7, 8)
-    assert said(decide(given, status(SOAKING, since=999), hosts, Look(NOW))) == (WAITING, "BudgetSpent", 1)
-    both = decide(given, status(PROGRESSING), visited(fleet("u", 20), 0), Look(NOW))
+    assert said(decide(given, status(SOAKING, since=999), hosts, RolloutLook(NOW))) == (
+        WAITING,
+        "BudgetSpent",
+        1,
+    )
+    both = decide(given, status(PROGRESSING), visited(fleet("u", 20), 0), RolloutLook(NOW))
     assert moved(both, fleet("u", 20)) == 2
-    free = decide(rollout(stages=["5"]), begins, visited(fleet("", 20), 7, 8), Look(NOW))
+    free = decide(rollout(stages=["5"]), begins, visited(fleet("", 20), 7, 8), RolloutLook(NOW))
     assert moved(free, fleet("", 20)) == 5
 
 
 def test_a_silent_host_is_not_worked_on_for_ever() -> None:
     """It died in its upgrade: it takes no room of maxUnavailable, and counts as any that fell silent."""
     begun = "2026-01-01T11:00:00Z"
-    web, turn = {"role": "web"}, Turn(threshold=SCALE, at="2026-01-01T10:00:00Z")
+    web, turn = {"role": "web"}, ThresholdTurn(threshold=SCALE, at="2026-01-01T10:00:00Z")
     new = msgspec.structs.replace(NEW, labels=web)
     here = status(PROGRESSING, next=new, turns=[turn], threshold=SCALE)
     upgrading, claim = UpcomingUpgrades(started_at=begun), {ANNOTATION_VISIT: "by somebody"}

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from nodemanager.api.common import choosing
-from nodemanager.api.common.choosing import Standing
+from nodemanager.api.common.choosing import ChangeState
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.rollout import PAUSED, STABLE, UNDONE, WAITING, RolloutStatus
 from nodemanager.fleet.rollout.reasons import RolloutReason
@@ -53,7 +53,7 @@ class Watcher:
             known = [_status(self.here.sets, member.name) for member in own.group.members]
             named = zip(own.group.members, known, strict=True)
             found = {choosing.standing(member.name, status, own.group) for member, status in named}
-            if found == {Standing.NEXT}:
+            if found == {ChangeState.NEXT}:
                 lowest = min(status.threshold for status in known if status is not None)
                 key = own.group.id, own.started_at
                 assert lowest >= self.reached.get(key, 0), ("it sank", own)

@@ -30,7 +30,7 @@ from nodemanager.api.common.rollout import (
     RolloutStatus,
 )
 from nodemanager.fleet.rollout import facts, stages
-from nodemanager.fleet.rollout.facts import Progress
+from nodemanager.fleet.rollout.facts import RolloutProgress
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.kube.selectors import LabelSelector
 from support.rollout_promises import Promises
@@ -295,7 +295,7 @@ def test_hosts_are_spread_evenly_and_anew_for_every_change() -> None:
         assert all(900 < tenths[tenth] < 1100 for tenth in range(10)), tenths
         for size in (1, 100, 500, 2500):
             hosts = [
-                facts.RolloutHost(str(number), one, canary=False, progress=Progress.HEALTHY)
+                facts.RolloutHost(str(number), one, canary=False, progress=RolloutProgress.HEALTHY)
                 for number, one in enumerate(found)
             ]
             limit = stages.threshold(hosts, size)
@@ -315,13 +315,16 @@ def test_a_host_that_joins_takes_what_is_proven_and_one_that_waits_keeps_what_it
         threshold=SCALE,
     )
     meta = here.hosts[0].meta
-    assert choosing.chosen(here.config_set(), meta) == (choosing.Content.REVISION, here.current)
+    assert choosing.chosen(here.config_set(), meta) == (choosing.ContentSource.REVISION, here.current)
     late = msgspec.structs.replace(meta, creation_timestamp="2026-01-01T00:00:01Z")
-    assert choosing.chosen(here.config_set(), late) == (choosing.Content.REVISION, RevisionRef(name="old"))
+    assert choosing.chosen(here.config_set(), late) == (
+        choosing.ContentSource.REVISION,
+        RevisionRef(name="old"),
+    )
     here.generation += 1  # nobody has decided about that yet
-    assert choosing.chosen(here.config_set(), meta) == (choosing.Content.HELD, RevisionRef(name="old"))
+    assert choosing.chosen(here.config_set(), meta) == (choosing.ContentSource.HELD, RevisionRef(name="old"))
     here.status = None
-    assert choosing.chosen(here.config_set(), meta) == (choosing.Content.HELD, None)
+    assert choosing.chosen(here.config_set(), meta) == (choosing.ContentSource.HELD, None)
 
 
 def test_whose_turn_it_is() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode, ManagedNodeStatus
-from nodemanager.api.common.rollout import RevisionRef, RolloutCounts, RolloutStatus, Turn
+from nodemanager.api.common.rollout import RevisionRef, RolloutCounts, RolloutStatus, ThresholdTurn
 from nodemanager.fleet.rollout import judging
-from nodemanager.fleet.rollout.facts import Progress, RolloutHost
-from nodemanager.fleet.rollout.remembering import HostMemory, Part
+from nodemanager.fleet.rollout.facts import RolloutHost, RolloutProgress
+from nodemanager.fleet.rollout.remembering import HostMemory, RolloutPart
 from nodemanager.kube import times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
@@ -22,7 +22,7 @@ AT, LATER = times.rfc3339(BEGAN), times.rfc3339(BEGAN.replace(hour=13))
 NEW = RevisionRef(name="web-2", revision=2, digest="b" * 64, node_selector=LabelSelector())
 STATUS = RolloutStatus(
     phase="Progressing", reason="HostsUnproven", since=AT, started_at=AT, next=NEW, stage=1, threshold=10**9,
-    turns=[Turn(threshold=10**9, at=AT)],
+    turns=[ThresholdTurn(threshold=10**9, at=AT)],
 )  # fmt: skip
 
 
@@ -46,7 +46,7 @@ SILENT = msgspec.structs.replace(
 
 
 def look(memory: HostMemory, nodes: list[ManagedNode], **status: Any) -> dict[str, RolloutHost]:
-    parts = [Part("web", msgspec.structs.replace(STATUS, **status))]
+    parts = [RolloutPart("web", msgspec.structs.replace(STATUS, **status))]
     found = judging.hosts_of(parts, nodes, now=BEGAN, memory=memory)
     assert found == judging.hosts_of(parts, nodes, now=BEGAN)
     return {one.name: one for one in found}
@@ -65,16 +65,18 @@ def test_one_that_says_something_else_is_and_so_are_all_when_something_else_is_r
     memory, kept = HostMemory(), node("b")
     first = look(memory, [node("a"), kept])
     second = look(memory, [node("a", digest="c" * 64), kept])
-    assert second["a"].progress is Progress.UNPROVEN
+    assert second["a"].progress is RolloutProgress.UNPROVEN
     assert second["b"] is first["b"]
     other = msgspec.structs.replace(NEW, digest="d" * 64)
-    assert look(memory, [kept], next=other)["b"].progress is Progress.UNPROVEN
+    assert look(memory, [kept], next=other)["b"].progress is RolloutProgress.UNPROVEN
 
 
 def test_further_turns_are_told_to_hosts_that_are_not_judged_again() -> None:
     memory, nodes = HostMemory(), [node("a")]
     assert look(memory, nodes)["a"].turn == BEGAN
-    assert look(memory, nodes, turns=[Turn(threshold=10**9, at=LATER)])["a"].turn == BEGAN.replace(hour=13)
+    assert look(memory, nodes, turns=[ThresholdTurn(threshold=10**9, at=LATER)])["a"].turn == BEGAN.replace(
+        hour=13
+    )
 
 
 def test_who_is_silent_or_in_trouble_is_judged_each_time() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nodemanager.api.maintenance.windows import WindowSpec
 from nodemanager.fleet.maintenance.claims import State
 from nodemanager.fleet.simulation.axis import axis
-from nodemanager.fleet.simulation.record import Span
+from nodemanager.fleet.simulation.record import SimVisit
 from nodemanager.fleet.simulation.remembering import RememberingCalendar
 from nodemanager.fleet.windows.calendar import Calendar
 from support import fleets
@@ -34,9 +34,9 @@ def test_a_calendar_that_remembers_answers_as_one_that_does_not(
 
 
 def test_quiet_times_take_no_room() -> None:
-    def span(start: float, end: float) -> Span:
+    def span(start: float, end: float) -> SimVisit:
         hours = fleets.START + timedelta(hours=start), fleets.START + timedelta(hours=end)
-        return Span("h", "m", *hours, State.DONE, None)
+        return SimVisit("h", "m", *hours, State.DONE, None)
 
     scale = axis([span(0, 1), span(1.2, 2), span(168, 170)], 100)
     assert len(scale.periods) == 2

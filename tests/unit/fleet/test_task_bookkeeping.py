@@ -18,8 +18,8 @@ from nodemanager.fleet.tasks.bookkeeping import (
     KEPT_AGAIN,
     SKEW,
     Circumstances,
-    Look,
-    Over,
+    EndForHost,
+    LookAgain,
     Remove,
 )
 from nodemanager.kube import times
@@ -52,10 +52,10 @@ def test_the_phases_are_those_of_the_agent() -> None:
 @pytest.mark.parametrize("phase", ["", "Pending"])
 def test_a_task_that_nobody_took_expires_with_its_deadline(phase: str) -> None:
     late = DEADLINE + SKEW
-    assert bookkeeping.judge(task(phase=phase), Circumstances(MADE)) == Look(late)
-    assert bookkeeping.judge(task(phase=phase), Circumstances(late - SECOND)) == Look(late)
+    assert bookkeeping.judge(task(phase=phase), Circumstances(MADE)) == LookAgain(late)
+    assert bookkeeping.judge(task(phase=phase), Circumstances(late - SECOND)) == LookAgain(late)
     over = bookkeeping.judge(task(phase=phase), Circumstances(late))
-    assert isinstance(over, Over)
+    assert isinstance(over, EndForHost)
     assert (over.phase, over.reason) == ("Expired", "Expired")
     said = "nobody took it until 2026-03-02T09:00:00Z: see whether the host is alive and not held"
     assert over.message == said
@@ -64,12 +64,12 @@ def test_a_task_that_nobody_took_expires_with_its_deadline(phase: str) -> None:
 def test_a_task_that_nobody_took_expires_when_its_window_has_closed() -> None:
     closes = DEADLINE - timedelta(hours=1)
     early = task(not_after=times.rfc3339(closes))
-    assert bookkeeping.judge(early, Circumstances(MADE)) == Look(closes + SKEW)
-    assert isinstance(bookkeeping.judge(early, Circumstances(closes + SKEW)), Over)
+    assert bookkeeping.judge(early, Circumstances(MADE)) == LookAgain(closes + SKEW)
+    assert isinstance(bookkeeping.judge(early, Circumstances(closes + SKEW)), EndForHost)
     begun = task(not_after=times.rfc3339(closes), phase="Running", claim=CLAIM)
-    assert bookkeeping.judge(begun, Circumstances(closes + SKEW)) == Look(None), "it may be finished"
+    assert bookkeeping.judge(begun, Circumstances(closes + SKEW)) == LookAgain(None), "it may be finished"
     late = task(not_after=times.rfc3339(DEADLINE + timedelta(hours=1)))
-    assert bookkeeping.judge(late, Circumstances(MADE)) == Look(DEADLINE + SKEW)
+    assert bookkeeping.judge(late, Circumstances(MADE)) == LookAgain(DEADLINE + SKEW)
 
 
 def test_a_task_whose_deadline_cannot_be_read_has_none_left() -> None:
@@ -77,15 +77,17 @@ def test_a_task_whose_deadline_cannot_be_read_has_none_left() -> None:
         {"metadata": {"name": "t"}, "spec": {"nodeName": "web1", "deadline": "soon"}}, NodeTask
     )
     over = bookkeeping.judge(odd, Circumstances(MADE))
-    assert isinstance(over, Over)
+    assert isinstance(over, EndForHost)
     assert over.phase == "Expired"
 
 
 def test_what_comes_first_is_looked_at_first() -> None:
     soon = DEADLINE + SKEW - SECOND
-    assert bookkeeping.judge(task(), Circumstances(soon, gone_since=soon)) == Look(DEADLINE + SKEW)
-    assert bookkeeping.judge(task(), Circumstances(MADE, gone_since=MADE)) == Look(MADE + GONE_FOR)
-    assert bookkeeping.judge(task(claim=CLAIM), Circumstances(soon, gone_since=soon)) == Look(soon + GONE_FOR)
+    assert bookkeeping.judge(task(), Circumstances(soon, gone_since=soon)) == LookAgain(DEADLINE + SKEW)
+    assert bookkeeping.judge(task(), Circumstances(MADE, gone_since=MADE)) == LookAgain(MADE + GONE_FOR)
+    assert bookkeeping.judge(task(claim=CLAIM), Circumstances(soon, gone_since=soon)) == LookAgain(
+        soon + GONE_FOR
+    )
 
 
 def test_an_end_that_nobody_dates_is_when_it_was_first_seen_or_now() -> None:
@@ -95,15 +97,17 @@ def test_an_end_that_nobody_dates_is_when_it_was_first_seen_or_now() -> None:
 
 
 def test_what_was_taken_is_for_the_agent_to_end() -> None:
-    assert bookkeeping.judge(task(phase="Running", claim=CLAIM), Circumstances(DEADLINE + KEEP)) == Look(None)
+    assert bookkeeping.judge(task(phase="Running", claim=CLAIM), Circumstances(DEADLINE + KEEP)) == LookAgain(
+        None
+    )
 
 
 @pytest.mark.parametrize(("claim", "phase"), [(None, "Expired"), (CLAIM, "Halted")])
 def test_a_host_that_is_gone_ends_its_tasks_after_a_while(claim: Any, phase: str) -> None:
     found, since = task(claim=claim), MADE
-    assert bookkeeping.judge(found, Circumstances(MADE, gone_since=since)) == Look(since + GONE_FOR)
+    assert bookkeeping.judge(found, Circumstances(MADE, gone_since=since)) == LookAgain(since + GONE_FOR)
     over = bookkeeping.judge(found, Circumstances(since + GONE_FOR, gone_since=since))
-    assert isinstance(over, Over)
+    assert isinstance(over, EndForHost)
     assert (over.phase, over.reason) == (phase, "HostGone")
     assert over.message.startswith("there is no ManagedNode web1 any more")
 
@@ -115,13 +119,15 @@ def test_an_ended_task_is_kept_for_its_time(phase: str, ttl: int | None, kept: t
     found = ended(DEADLINE, phase, ttl=ttl)
     assert bookkeeping.judge(found, Circumstances(until, ended_since=DEADLINE)) == Remove()
     if kept:
-        assert bookkeeping.judge(found, Circumstances(until - SECOND, ended_since=DEADLINE)) == Look(until)
+        assert bookkeeping.judge(found, Circumstances(until - SECOND, ended_since=DEADLINE)) == LookAgain(
+            until
+        )
 
 
 def test_a_task_of_a_run_that_goes_on_is_kept() -> None:
     late = DEADLINE + KEEP
     found = ended(DEADLINE, run="r1")
-    assert bookkeeping.judge(found, Circumstances(late, going_on={"r1"})) == Look(late + KEPT_AGAIN)
+    assert bookkeeping.judge(found, Circumstances(late, going_on={"r1"})) == LookAgain(late + KEPT_AGAIN)
     assert bookkeeping.judge(found, Circumstances(late, going_on={"r2"})) == Remove()
     assert not bookkeeping.is_kept(ended(DEADLINE), {"r1"})
 
@@ -170,14 +176,14 @@ def test_every_task_ends_and_goes_in_the_end(
             case Remove():
                 assert run != "r2"
                 return
-            case Over() as over:
+            case EndForHost() as over:
                 assert found.status.phase not in ENDED
                 found = task(run, phase=over.phase, claim=CLAIM if claimed else None)
                 since = now
-            case Look(None):
+            case LookAgain(None):
                 assert (claimed, gone) == (True, None)
                 return
-            case Look(at):
+            case LookAgain(at):
                 assert at is not None
                 assert at > now
                 now = at

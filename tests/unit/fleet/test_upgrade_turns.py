@@ -12,7 +12,7 @@ import pytest
 
 from nodemanager.api.maintenance.disruption import Budget
 from nodemanager.api.maintenance.nodetask import UPGRADES
-from nodemanager.fleet.maintenance.budget import Place, Room
+from nodemanager.fleet.maintenance.budget import BudgetPlace, BudgetRoom
 from nodemanager.fleet.maintenance.claims import Claim, State, Unreadable
 from nodemanager.fleet.maintenance.facts import HostFacts, HostHealth, NodeFacts
 from nodemanager.fleet.maintenance.reasons import Reason
@@ -35,8 +35,8 @@ def claim(run: str, state: State = State.WORKING, maintenance: str = "managednod
     return Claim(maintenance, "m", "uid-a", run, 0, state, NOW, NOW, NOW + timedelta(hours=1))
 
 
-def room(most: int, *hosts: str, away: tuple[str, ...] = ()) -> tuple[str, Room]:
-    found = Room(Budget(max_unavailable=most), {host: Place("") for host in hosts})
+def room(most: int, *hosts: str, away: tuple[str, ...] = ()) -> tuple[str, BudgetRoom]:
+    found = BudgetRoom(Budget(max_unavailable=most), {host: BudgetPlace("") for host in hosts})
     found.count(away, ())
     return "monday", found
 

@@ -15,7 +15,7 @@ from nodemanager.fleet.maintenance import visits
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.facts import HostFacts, HostHealth, NodeFacts, TaskFacts
 from nodemanager.fleet.maintenance.reasons import Reason
-from nodemanager.fleet.maintenance.states import Hold, Move, Visit, VisitRules
+from nodemanager.fleet.maintenance.states import Move, Visit, VisitHold, VisitRules
 
 FILE = Path(__file__).resolve().parents[2] / "cases" / "maintenance" / "visits.yaml"
 CASES = yaml.safe_load(FILE.read_text(encoding="utf-8"))
@@ -59,7 +59,7 @@ def test_what_comes_next_for_a_host(case: dict[str, Any]) -> None:
     if "holds" in case:
         reason, about, minutes = case["holds"]
         until = None if minutes is None else after(minutes)
-        assert visits.advance(visit) == Hold(Reason(reason), about, until)
+        assert visits.advance(visit) == VisitHold(Reason(reason), about, until)
         return
     found = visits.advance(visit)
     assert isinstance(found, Move)

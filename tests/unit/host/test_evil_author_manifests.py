@@ -21,7 +21,7 @@ import pytest
 from nodemanager.api import manifest_checks
 from nodemanager.api import schedules as schedule
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
-from nodemanager.host.base import HostError, ServiceKey, Wanted
+from nodemanager.host.base import HostError, ServiceKey, WantedPackage
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.packages import common
 from nodemanager.host.packages.apk import Apk
@@ -165,7 +165,7 @@ class Tools:
         for kind in (Apt, Dnf, Pacman, Apk, Pkgng):
             manager = kind(context)
             manager.installed = installed  # type: ignore[method-assign]
-            wanted = [Wanted(name, version)]
+            wanted = [WantedPackage(name, version)]
             for doing in (
                 manager.candidates([name]), manager.install(wanted), manager.remove([name]),
                 manager.upgrade_all(wanted),
@@ -217,7 +217,7 @@ def test_every_name_of_a_package_is_only_a_name_or_refused_before_anything_runs(
         for argv in ran:
             only_a_name(argv, name, version)
         try:
-            common.check_wanted([Wanted(name, version)])
+            common.check_wanted([WantedPackage(name, version)])
         except HostError as error:
             bounded(error)
         else:
@@ -252,7 +252,7 @@ def test_every_name_of_a_service_is_only_a_name_or_refused_before_anything_runs(
 def accepted(found: ConfigSet) -> None:
     """Check what an API would let pass."""
     for package in found.spec.packages:
-        common.check_wanted([Wanted(package.name, package.version)])
+        common.check_wanted([WantedPackage(package.name, package.version)])
     for service in found.spec.services:
         assert SAFE_UNIT.fullmatch(service.name), service.name
         assert not service.name.startswith("-"), service.name

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nodemanager.host.files import file_facts
-from nodemanager.host.files.file_facts import Digests, observe
+from nodemanager.host.files.file_facts import DigestCache, observe
 from nodemanager.host.files.tree import Tree
 from nodemanager.plan.desired import Content, encoded
 from nodemanager.plan.facts import FileFact, Kind
@@ -30,12 +30,14 @@ class Watched:
     def __init__(self, folder: Path) -> None:
         self.file = folder / "file"
         self.file.write_bytes(b"same size")
-        self.digests = Digests()
+        self.digests = DigestCache()
         self.tree = Tree(str(folder))
 
     def look(self) -> FileFact:
         found = file_facts.observe_all(self.tree, {"/file": 9}, (), self.digests)[0]["/file"]
-        assert found == observe(self.tree, "/file", 9, Digests())  # what somebody sees who remembers nothing
+        assert found == observe(
+            self.tree, "/file", 9, DigestCache()
+        )  # what somebody sees who remembers nothing
         return found
 
 

@@ -69,8 +69,8 @@ def test_old_records_are_dropped_and_the_chain_says_which(tmp_path: Path, limit:
     assert records.decode(old[0]).sequence == last.first_kept
     assert records.decode(new[0]).verb == "continue"
     assert {one.id for one in anchors} == {last.id}
-    judged = host_chains.judge(host_chains.Known(tuple(anchors[:-1])), last, [*old, *new])
-    assert judged.verdict == host_chains.Verdict.FINE, judged
+    judged = host_chains.judge(host_chains.KnownChain(tuple(anchors[:-1])), last, [*old, *new])
+    assert judged.verdict == host_chains.ChainVerdict.FINE, judged
     chain.close()
 
 
@@ -238,8 +238,8 @@ def test_a_kill_at_any_call_loses_nothing_that_was_told(
         now = chain.append([Record(verb="hold")])
         old, new = chain.read()
         assert not host_chains.check(old, new), point
-        judged = host_chains.judge(host_chains.Known(tuple(told)), now, [*old, *new])
-        assert judged.verdict == host_chains.Verdict.FINE, (point, judged)
+        judged = host_chains.judge(host_chains.KnownChain(tuple(told)), now, [*old, *new])
+        assert judged.verdict == host_chains.ChainVerdict.FINE, (point, judged)
         chain.close()
         point += 1
     assert point > 20
@@ -298,8 +298,8 @@ def test_a_power_cut_tears_what_was_not_synced(tmp_path: Path) -> None:
         now = chain.append([Record(verb="hold")])
         old, new = chain.read()
         assert not host_chains.check(old, new)
-        judged = host_chains.judge(host_chains.Known(tuple(told)), now, new)
-        assert judged.verdict == host_chains.Verdict.FINE
+        judged = host_chains.judge(host_chains.KnownChain(tuple(told)), now, new)
+        assert judged.verdict == host_chains.ChainVerdict.FINE
         chain.close()
 
 

@@ -14,7 +14,7 @@ from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, FileFact, Kind, PackageFacts, ServiceFact
 from nodemanager.plan.ownership import Owned, Sighting
 from nodemanager.plan.resources import FILE, PACKAGE, SERVICE, ResourceId, file_id
-from nodemanager.plan.set_doubts import Prune, SetRecord, SetsTold, SetTold, Standing
+from nodemanager.plan.set_doubts import Prune, SetPresence, SetRecord, SetsTold, SetTold
 from nodemanager.plan.stages import KINDS
 
 CASES: list[dict[str, Any]] = yaml.safe_load(
@@ -36,7 +36,7 @@ def test_what_nobody_declares_is_put_back_or_left_for_a_reason(case: dict[str, A
     records = {name: msgspec.convert(said, SetRecord) for name, said in case.get("records", {}).items()}
     said = case["told"]
     sets = {
-        one: SetTold(Prune(value), Standing(at), staged=bool(staged))
+        one: SetTold(Prune(value), SetPresence(at), staged=bool(staged))
         for one, (value, at, *staged) in said.get("sets", {}).items()
     }
     told = SetsTold(

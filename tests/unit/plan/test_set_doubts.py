@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from nodemanager.plan import set_doubts
-from nodemanager.plan.set_doubts import NodeTold, Prune, SetRecord, SetsTold, SetTold, Standing
+from nodemanager.plan.set_doubts import NodeTold, Prune, SetPresence, SetRecord, SetsTold, SetTold
 
 CASES: list[dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parents[2] / "cases" / "prune" / "doubts.yaml").read_text()
@@ -29,7 +29,7 @@ def test_what_is_hard_to_believe(case: dict[str, Any]) -> None:
     sets = {
         one: SetTold(
             Prune(policy),
-            Standing(at),
+            SetPresence(at),
             LACKS.get(more[0] if more else "", frozenset()),
             generation=more[-1] if "at" in more else 0,
         )

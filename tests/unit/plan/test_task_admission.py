@@ -22,7 +22,16 @@ from nodemanager.api.maintenance.task_steps import ExecutionAction, TaskAction, 
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan.tasks import admission, reports
-from nodemanager.plan.tasks.admission import Known, Later, Ledger, Over, Refused, Situation, Taken, admit
+from nodemanager.plan.tasks.admission import (
+    KnownTask,
+    Later,
+    Ledger,
+    Over,
+    RefusedTask,
+    Situation,
+    Taken,
+    admit,
+)
 from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
 
 NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
@@ -40,7 +49,7 @@ def task(status: NodeTaskStatus | None = None, **spec: Any) -> NodeTask:
 
 
 def reason(answer: admission.Answer) -> str:
-    assert isinstance(answer, Refused), answer
+    assert isinstance(answer, RefusedTask), answer
     return answer.reason
 
 
@@ -105,13 +114,13 @@ def test_a_clock_that_is_a_little_behind_that_of_the_server_holds_up_nothing() -
 def test_what_is_refused(given: NodeTask, ledger: Ledger, expected: str) -> None:
     answer = admit(given, ledger, HERE)
     assert reason(answer) == expected
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, RefusedTask)
     assert answer.silent == (expected == admission.FOREIGN), "whoever has to write its status does"
 
 
 def test_what_began_in_its_window_goes_on_after_it() -> None:
     begun = task(NodeTaskStatus(claim=MINE), not_after="2026-11-16T05:30:00Z")
-    assert admit(begun, Ledger({"uid": RECORD}), HERE) == Known(RECORD)
+    assert admit(begun, Ledger({"uid": RECORD}), HERE) == KnownTask(RECORD)
     assert admit(task(not_after="2026-11-16T06:00:01Z"), Ledger(), HERE) == Taken()
 
 
@@ -129,7 +138,7 @@ EARLIER = datetime(2026, 11, 16, 5, 1, tzinfo=UTC)
 def test_what_another_agent_of_our_name_took_is_left_to_it(here: Situation, ledger: Ledger) -> None:
     answer = admit(task(NodeTaskStatus(claim=OTHER)), ledger, here)
     assert reason(answer) == admission.CLAIMED_ELSEWHERE
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, RefusedTask)
     assert answer.silent
 
 
@@ -142,13 +151,13 @@ def test_what_ended_is_over() -> None:
 def test_a_replayed_task_is_known() -> None:
     """An API that was restored from a copy knows less than the host."""
     ended = msgspec.structs.replace(RECORD, phase=TaskPhase.SUCCEEDED)
-    assert admit(task(), Ledger({"uid": ended}, fence=9), HERE) == Known(ended)
+    assert admit(task(), Ledger({"uid": ended}, fence=9), HERE) == KnownTask(ended)
 
 
 def test_what_the_operator_ended_for_a_host_that_was_gone_goes_on() -> None:
     said = Condition(type=COMPLETE, status="False", reason=HOST_GONE)
     status = NodeTaskStatus(phase="Halted", claim=MINE, conditions=[said])
-    assert admit(task(status), Ledger({"uid": RECORD}), HERE) == Known(RECORD)
+    assert admit(task(status), Ledger({"uid": RECORD}), HERE) == KnownTask(RECORD)
 
 
 def test_what_may_begin_later_waits() -> None:

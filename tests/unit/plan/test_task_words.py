@@ -10,7 +10,7 @@ import pytest
 
 from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.kube.known_words import unknown_word
-from nodemanager.plan.tasks.admission import Ledger, Refused, Situation, Taken, admit
+from nodemanager.plan.tasks.admission import Ledger, RefusedTask, Situation, Taken, admit
 
 NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
 
@@ -45,7 +45,7 @@ def answer(step: dict[str, Any]) -> object:
 )  # fmt: skip
 def test_what_this_agent_does_not_know_is_refused(step: dict[str, Any], why: str) -> None:
     found = answer(step)
-    assert isinstance(found, Refused)
+    assert isinstance(found, RefusedTask)
     assert found.reason == "Invalid"
     assert why in found.message
     assert found.message.endswith("; upgrade it")

@@ -18,7 +18,7 @@ from nodemanager.host.process import runner
 from nodemanager.plan.templates import Data, Job, NotRendered, Rendered, TemplateError
 from nodemanager.plan.templates.budget import OUTPUT_MAX
 from nodemanager.plan.templates.errors import WHY_MAX
-from nodemanager.plan.templates.jobs import Answer
+from nodemanager.plan.templates.jobs import TemplateAnswer
 from nodemanager.rendering.limits import FILES, MIB
 from nodemanager.rendering.renderer import Renderer
 from support.author_go import GoAuthor
@@ -48,7 +48,7 @@ class Ledger:
     limited: list[str] = field(default_factory=list)
     """Templates that met a limit of the process: each shows something that is not counted well enough."""
     violations: list[str] = field(default_factory=list)
-    latest: list[Answer] = field(default_factory=list)
+    latest: list[TemplateAnswer] = field(default_factory=list)
 
     def judge(self, job: Job, made: Rendered) -> None:
         """Note what became of one template, and what must not be."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nodemanager.server.openapi import proto
 from nodemanager.server.openapi.documents import Document, Documents
-from nodemanager.server.openapi.http import OpenApiReply, Question, respond
+from nodemanager.server.openapi.http import OpenApiReply, OpenApiRequest, respond
 from support.openapi_stand_in import SERVED
 
 NOW = datetime(2026, 11, 15, 6, 51, 44, tzinfo=UTC)
@@ -20,7 +20,7 @@ LEASES = "/openapi/v3/apis/coordination.k8s.io/v1"
 
 
 def ask(path: str, hash_: str = "", accept: str = "", if_none_match: str = "") -> OpenApiReply:
-    return respond(DOCUMENTS, Question(path, hash_, accept, if_none_match), NOW)
+    return respond(DOCUMENTS, OpenApiRequest(path, hash_, accept, if_none_match), NOW)
 
 
 def leases() -> Document:

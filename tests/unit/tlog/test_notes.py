@@ -92,7 +92,7 @@ def test_a_witness_cosigns_a_checkpoint_at_a_time() -> None:
     key = notes.read_key(str(witness.key))
     assert cosignatures.verify(note, key) == 1700000000
     moved = note.signatures[1]
-    earlier = notes.Signature(moved.name, moved.key_id, (1600000000).to_bytes(8, "big") + moved.data[8:])
+    earlier = notes.NoteSignature(moved.name, moved.key_id, (1600000000).to_bytes(8, "big") + moved.data[8:])
     for other in (Note(note.text, (earlier,)), Note(note.text), Note("other\n1\n", note.signatures)):
         with pytest.raises(notes.NotSigned, match="has not cosigned it"):
             cosignatures.verify(other, key)

@@ -26,7 +26,7 @@ from nodemanager.agent.report import status
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import DriftRecord, ManagedNodeStatus
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.host.state.journal import STATE
 from nodemanager.kube import conditions
 from nodemanager.kube.conditions import Condition
@@ -81,7 +81,7 @@ class AuditTrail:
 
     def changed(self, sets: Sequence[ConfigSet], results: Sequence[Result]) -> None:
         """Record what a pass or a repair changed; nothing of what only held."""
-        if any(one.outcome is Outcome.CHANGED and not one.drifted for one in results):
+        if any(one.outcome is ResourceOutcome.CHANGED and not one.drifted for one in results):
             from nodemanager.agent.audit import trail_records
 
             self._writer.add(trail_records.of_results(sets, results))

@@ -11,13 +11,12 @@ from typing import Final
 
 from nodemanager.api.audit import record as records
 from nodemanager.api.audit import step_digests
-from nodemanager.api.audit.record import HOST, Actor, FileChange, Record, RecordedObject
-from nodemanager.api.audit.record import Step as RecordedStep
+from nodemanager.api.audit.record import HOST, Actor, FileChange, Record, RecordedObject, RecordedStep
 from nodemanager.api.common import choosing
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import DriftRecord
 from nodemanager.api.maintenance.task_steps import TaskStep
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskRecord
 
 AGENT: Final = Actor(name="agent", known=HOST)
@@ -35,7 +34,7 @@ def of_results(sets: Iterable[ConfigSet], results: Iterable[Result], actor: Acto
     by_name = {one.metadata.name: one for one in sets}
     found: dict[tuple[str, str], list[Result]] = defaultdict(list)
     for one in results:
-        if one.outcome is Outcome.CHANGED and not one.drifted:
+        if one.outcome is ResourceOutcome.CHANGED and not one.drifted:
             found[PRUNE if one.pruned else APPLY, one.sources[0] if one.sources else ""].append(one)
     return [
         Record(

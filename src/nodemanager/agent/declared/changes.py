@@ -10,7 +10,7 @@ from nodemanager.agent.declared.declarations import Declarations
 from nodemanager.agent.declared.desired_state import visible
 from nodemanager.agent.requests import SETTLE_SECONDS, Requests
 from nodemanager.api.common import choosing, matching
-from nodemanager.api.common.choosing import Content, Peers
+from nodemanager.api.common.choosing import ContentSource, Peers
 from nodemanager.api.common.configset import ConfigSet, is_leaving
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.common.node_conditions import AGENT_SILENT
@@ -94,7 +94,7 @@ class DeclaredChanges:
             return False
         kept = self.declared.staged.kept_of(config_set)
         choice = choosing.for_host(config_set, kept, host, peers)
-        if choice.content is not Content.REVISION:
+        if choice.content is not ContentSource.REVISION:
             return False
         has = choosing.applied(kept).digest if kept is not None else ""
         return has != (choice.revision.digest if choice.revision is not None else "")
@@ -135,10 +135,10 @@ def _wanted(config_set: ConfigSet | None, kept: ConfigSet | None, host: ObjectMe
     if config_set is None or is_leaving(config_set):
         return None
     choice = choosing.for_host(config_set, kept, host, peers)
-    if choice.content is Content.HELD:
+    if choice.content is ContentSource.HELD:
         return _HELD
     meta, spec, revision = config_set.metadata, config_set.spec, choice.revision
-    if choice.content is Content.SPEC:
+    if choice.content is ContentSource.SPEC:
         return (spec, meta.labels) if matching.matches(config_set, host.labels) else None
     if revision is None:
         return None

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.desired_state import DesiredState, DesiredStateCache
 from nodemanager.agent.declared.known_sets import KnownSets
-from nodemanager.agent.declared.sources import Sources
+from nodemanager.agent.declared.sources import DeclaredSources
 from nodemanager.agent.declared.staged_sets import StagedSets
 from nodemanager.agent.report.node_object import NodeObject
 from nodemanager.api.common import choosing
-from nodemanager.api.common.choosing import Wait
+from nodemanager.api.common.choosing import ChangeWait
 from nodemanager.api.common.configset import ConfigSet, is_leaving
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.host.inventory.identity import Identity
@@ -31,7 +31,7 @@ class Declared:
 
     sets: Sequence[ConfigSet]
     desired_state: DesiredState
-    waits: Mapping[str, Wait] = field(default_factory=dict)
+    waits: Mapping[str, ChangeWait] = field(default_factory=dict)
     """Why sets have another revision than they shall have, by name."""
     told: SetsTold | None = None
     """What the API says of all sets; None = it is not there to say anything."""
@@ -45,7 +45,7 @@ class Declarations:
 
     node: NodeObject
     identity: Identity
-    sources: Sources
+    sources: DeclaredSources
     staged: StagedSets
     desired_states: DesiredStateCache
     first_look: Callable[[ManagedNode], Awaitable[ManagedNode]]

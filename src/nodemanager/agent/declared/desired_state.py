@@ -19,7 +19,7 @@ from nodemanager.agent.drift import drift
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.api.common.node_conditions import PROGRESSING
-from nodemanager.host.base import Wanted
+from nodemanager.host.base import WantedPackage
 from nodemanager.kube import conditions
 from nodemanager.plan import merge, templates
 from nodemanager.plan.desired import Contents, Desired, Failure, Item
@@ -98,10 +98,10 @@ class DesiredStateCache:
         return self._desired_state
 
     @property
-    def pins(self) -> list[Wanted]:
+    def pins(self) -> list[WantedPackage]:
         """The packages that are wanted at a certain version."""
         packages = (item.declaration for item in self._desired.packages)
-        return [Wanted(one.name, one.version) for one in packages if one.version]
+        return [WantedPackage(one.name, one.version) for one in packages if one.version]
 
     async def references(self, sets: Sequence[ConfigSet], node: ManagedNode) -> templates.References:
         """Return the Secrets and ConfigMaps that the templates of these sets read on a host."""

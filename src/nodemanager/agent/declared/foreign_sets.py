@@ -1,7 +1,7 @@
 """ConfigSets that are meant for other hosts: of these, a host keeps whom they are for, and nothing else.
 
 With other labels of the host, or of the set, that changes. One that is for it now is read whole before
-anything is done about it (`Sources.complete`).
+anything is done about it (`DeclaredSources.complete`).
 """
 
 from __future__ import annotations

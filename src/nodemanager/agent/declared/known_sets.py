@@ -15,14 +15,14 @@ from typing import Final
 
 from msgspec import structs
 
-from nodemanager.agent.declared.sources import Sources
+from nodemanager.agent.declared.sources import DeclaredSources
 from nodemanager.api.common import choosing, enforcement, matching
 from nodemanager.api.common.choosing import Peers
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet, ConfigSetSpec, is_leaving
 from nodemanager.api.common.managednode import TAKE_BACK
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
-from nodemanager.host.state.ownership_ledger import LedgerError, OwnershipLedger
+from nodemanager.host.state.ownership_ledger import OwnershipLedger, OwnershipLedgerError
 from nodemanager.kube import errors, times
 from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan import set_doubts
@@ -32,10 +32,10 @@ from nodemanager.plan.set_doubts import (
     NodeTold,
     Owner,
     Prune,
+    SetPresence,
     SetRecord,
     SetsTold,
     SetTold,
-    Standing,
 )
 from nodemanager.plan.stages import KINDS
 
@@ -73,11 +73,11 @@ def told(
         key, mine, allowed = owner(one), here.get(owner(one)), policy(one.spec)
         generation, window = one.metadata.generation, one.spec.enforcement
         staged = choosing.in_stages(one)
-        said = SetTold(allowed, Standing.LEAVING, staged=staged, generation=generation, enforcement=window)
+        said = SetTold(allowed, SetPresence.LEAVING, staged=staged, generation=generation, enforcement=window)
         if is_leaving(one):
             sets[key] = said
         elif mine is None:
-            sets[key] = said._replace(standing=Standing.ELSEWHERE)
+            sets[key] = said._replace(standing=SetPresence.ELSEWHERE)
             if why := _why_unsure(one, host, peers):
                 unsure[one.metadata.name] = why
         else:
@@ -143,7 +143,7 @@ class _Wait:
 class KnownSets:
     """Asks the API, and doubts what it says if that is too bad to be true."""
 
-    sources: Sources
+    sources: DeclaredSources
     ledger: OwnershipLedger
     listed: Callable[[], Awaitable[frozenset[Owner]]]
     """Lists all sets anew."""
@@ -167,7 +167,7 @@ class KnownSets:
         """Return the sets whose windows matter here: also of those of which only something is left."""
         try:
             records = self.ledger.sets
-        except LedgerError:  # nothing is taken back then
+        except OwnershipLedgerError:  # nothing is taken back then
             return list(chosen)
         here = {owner(one) for one in chosen}
         others = [one for one in everything if owner(one) not in here]
@@ -178,7 +178,7 @@ class KnownSets:
         seen = {owner(one): policy(one.spec) for one in (old, new) if one is not None}
         try:
             known = {one: least for one, least in seen.items() if one in self.ledger.sets}
-        except LedgerError:  # nothing is taken back then
+        except OwnershipLedgerError:  # nothing is taken back then
             return False
         for one, least in known.items():
             self._lowest[one] = min(least, self._lowest.get(one, least))
@@ -202,7 +202,7 @@ class KnownSets:
         found = told(everything, chosen, host, unreadable)
         try:
             return await self._judged(found)
-        except LedgerError as error:
+        except OwnershipLedgerError as error:
             log.warning("cannot tell what nobody declares any more: %s", error)
             self.ledger.expect(found.records)  # whoever prunes changes nothing that cannot be taken down
             return None
@@ -243,7 +243,9 @@ class KnownSets:
 
     def _begun(self, found: SetsTold) -> list[tuple[Owner, str]]:
         """Return what was doubted of sets that are still away: one that comes back does not end it early."""
-        away = {key: wait for key, wait in self._waits.items() if found.standing(key[0]) is not Standing.HERE}
+        away = {
+            key: wait for key, wait in self._waits.items() if found.standing(key[0]) is not SetPresence.HERE
+        }
         return [key for key, wait in away.items() if self._left(wait) > 0]
 
     def _left(self, wait: _Wait) -> float:

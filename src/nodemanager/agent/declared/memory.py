@@ -68,7 +68,7 @@ class HeldStore(Protocol):
         ...
 
 
-class Memory:
+class InputsMemory:
     """The memory of one host."""
 
     def __init__(self, plain: Vault, secret: Vault | None, key: ObjectKey) -> None:

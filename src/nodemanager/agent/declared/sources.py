@@ -12,7 +12,7 @@ from typing import Any
 from nodemanager.agent.declared import foreign_sets
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.foreign_sets import ForeignSet
-from nodemanager.agent.declared.memory import Memory
+from nodemanager.agent.declared.memory import InputsMemory
 from nodemanager.agent.declared.references import FIRST_READ, ReferenceWatch
 from nodemanager.agent.link.api_reachability import ApiReachability
 from nodemanager.api.common.configset import ConfigSet
@@ -26,13 +26,13 @@ LIST_SECONDS = 10.0
 
 
 @dataclass(slots=True)
-class Sources:
+class DeclaredSources:
     """Everything that may say what a host shall be."""
 
     config_sets: Cache[ConfigSet]
     nodes: Cache[ManagedNode]
     references: ReferenceWatch
-    memory: Memory
+    memory: InputsMemory
     reachability: ApiReachability
 
     @property
@@ -84,7 +84,7 @@ class OptionalCache:
     """A cache as a part of the agent: a host that remembers enough does not wait for it."""
 
     cache: Cache[Any]
-    sources: Sources
+    sources: DeclaredSources
 
     @property
     def name(self) -> str:

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from nodemanager.api.common import choosing, configsetrevision, matching, node_conditions
-from nodemanager.api.common.choosing import Choice, Content, Peers, Wait
+from nodemanager.api.common.choosing import ChangeWait, Choice, ContentSource, Peers
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
 from nodemanager.api.common.configsetrevision import BadRevision, ConfigSetRevision
 from nodemanager.api.common.rollout import RevisionRef
@@ -80,7 +80,7 @@ class StagedSets:
     """Whether the API is not to be asked for anything now."""
     again: Callable[[float], None] = lambda _seconds: None
     """Asks for another look after so many seconds."""
-    waits: dict[str, Wait] = field(default_factory=dict)
+    waits: dict[str, ChangeWait] = field(default_factory=dict)
     """Why a set is not what it shall be, by its name."""
     has_default: bool = False
     """Whether the namespace had a default for rollouts at the last look, as far as that knew."""
@@ -127,12 +127,12 @@ class StagedSets:
             self._lacking |= why != AWAY
         holds = any(one.metadata.name in having for one in choosing.members_of(config_set, peers))
         choice = choosing.for_host(config_set, kept, host, peers, holds=holds)
-        if choice.content is Content.SPEC:
+        if choice.content is ContentSource.SPEC:
             return config_set
-        if choice.content is Content.HELD:
+        if choice.content is ContentSource.HELD:
             if kept is None or why:
                 said = why or UNDECIDED
-                self.waits[name] = Wait(node_conditions.REVISION_UNDECIDED, said, bare=kept is None)
+                self.waits[name] = ChangeWait(node_conditions.REVISION_UNDECIDED, said, bare=kept is None)
             return kept
         if (revision := choice.revision) is None:
             return None
@@ -147,7 +147,7 @@ class StagedSets:
             log.info("ConfigSet %s is as it was read before: %s", name, found)
             return choosing.in_force(config_set, revision, kept.spec, kept.metadata)
         why = f"revision {revision.revision} is not there yet: {found}"
-        self.waits[name] = Wait(node_conditions.REVISION_MISSING, why, bare=kept is None)
+        self.waits[name] = ChangeWait(node_conditions.REVISION_MISSING, why, bare=kept is None)
         return kept
 
     def _together(
@@ -164,7 +164,7 @@ class StagedSets:
         if not self._misses(name):
             why = f"it moves together with {lacks[0]}, of which {self.waits[lacks[0]].message}"
             bare = look.kept is None
-            self.waits[name] = Wait(node_conditions.REVISION_MISSING, why, bare=bare)
+            self.waits[name] = ChangeWait(node_conditions.REVISION_MISSING, why, bare=bare)
         return look.kept
 
     def _misses(self, name: str) -> bool:

@@ -39,7 +39,7 @@ _LEFT: Final = {IN_TURN: ("Warning", "DriftWaiting"), ESCALATE: ("Warning", "Dri
 _HOPELESS: Final = (errors.Invalid, errors.BadRequest, errors.TooLarge)
 
 
-class Delivery:
+class DriftDelivery:
     """A part of the agent."""
 
     name = "delivery of drifts"

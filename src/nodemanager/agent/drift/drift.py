@@ -14,19 +14,19 @@ import msgspec
 from nodemanager.agent.declared.memory import HeldStore
 from nodemanager.api.common.declarations import OBSERVE
 from nodemanager.api.common.managednode import DriftRecord
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.kube.go import durations
 from nodemanager.plan.desired import Contents, Desired
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.stages import KINDS, HostKinds
 
 _OUTCOMES: Final = {
-    Outcome.CHANGED: "repaired",
-    Outcome.OBSERVED: "observed",
-    Outcome.HELD: "observed",
-    Outcome.SHUT: "observed",
+    ResourceOutcome.CHANGED: "repaired",
+    ResourceOutcome.OBSERVED: "observed",
+    ResourceOutcome.HELD: "observed",
+    ResourceOutcome.SHUT: "observed",
 }
-_LEFT_ALONE: Final = (Outcome.OBSERVED, Outcome.HELD, Outcome.SHUT)
+_LEFT_ALONE: Final = (ResourceOutcome.OBSERVED, ResourceOutcome.HELD, ResourceOutcome.SHUT)
 _SEEN: Final = "observed "
 """In the store, what begins with this is a difference that was reported, not a declaration that held."""
 
@@ -93,7 +93,7 @@ class DriftWatch:
         for one in about:
             if one not in undone:
                 self._held[one] = declared[one]
-            elif Outcome.FAILED in undone[one] and not self.held(one, declared):
+            elif ResourceOutcome.FAILED in undone[one] and not self.held(one, declared):
                 self._held.pop(one, None)  # half of it may be done
         for known, still in ((self._seen, seen), (self._told, bad)):
             for one in [one for one in known if one not in still]:
@@ -135,16 +135,16 @@ class DriftWatch:
         self, one: Result, declared: Mapping[ResourceId, Declared], held: Mapping[ResourceId, Declared]
     ) -> bool:
         """Tell whether what a result is about held before, as it is declared now."""
-        if one.outcome is Outcome.UNCHANGED or not one.repairs or one.news:
+        if one.outcome is ResourceOutcome.UNCHANGED or not one.repairs or one.news:
             return False
         resource = self.owning_resource(one.id, declared)
         return resource in declared and held.get(resource) == declared[resource]
 
     def _undone(
         self, declared: Mapping[ResourceId, Declared], results: Iterable[Result]
-    ) -> dict[ResourceId, set[Outcome]]:
+    ) -> dict[ResourceId, set[ResourceOutcome]]:
         """Return what holds as little, or as much, as before: of what is not purged yet, the directory."""
-        found: dict[ResourceId, set[Outcome]] = {}
+        found: dict[ResourceId, set[ResourceOutcome]] = {}
         for one in results:
             if one.bad or one.put_off:
                 found.setdefault(self.owning_resource(one.id, declared), set()).add(one.outcome)
@@ -165,7 +165,7 @@ class DriftWatch:
 
 def record(one: Result, now: str, took: float) -> DriftRecord:
     """Return what there is to report of a drift, without its number."""
-    repaired = one.outcome is Outcome.CHANGED
+    repaired = one.outcome is ResourceOutcome.CHANGED
     return DriftRecord(
         time=now,
         resource=str(one.id),

@@ -18,7 +18,7 @@ from nodemanager.agent.declared.desired_state import DesiredState
 from nodemanager.agent.drift.repair_backoff import ContestedResource
 from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.host_state import HostState
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.plan.desired import Desired
 from nodemanager.plan.focus import Focus
 from nodemanager.plan.resources import EXEC, ResourceId
@@ -260,7 +260,8 @@ class RepairLoop:
             said = str(error) if expected else f"{type(error).__name__}: {error}"
             log.warning("cannot repair what was touched: %s", said, exc_info=None if expected else error)
         return [
-            Result(one, (), Outcome.FAILED, f"cannot repair it: {said}", repairs=True) for one in focus.ids
+            Result(one, (), ResourceOutcome.FAILED, f"cannot repair it: {said}", repairs=True)
+            for one in focus.ids
         ]
 
     def _arm(self) -> None:

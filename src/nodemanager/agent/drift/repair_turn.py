@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.fleet.repairs import turns
-from nodemanager.fleet.repairs.turns import Turn
+from nodemanager.fleet.repairs.turns import GrantedRepair
 
 log = logging.getLogger("nodemanager.agent")
 
@@ -23,8 +23,8 @@ class RepairTurn:
     ) -> None:
         self._pass_now = pass_now
         self._now = now
-        self._turn: Turn | None = None
-        self._begun: Turn | None = None
+        self._turn: GrantedRepair | None = None
+        self._begun: GrantedRepair | None = None
         """The turn that passes began with, as long as it is not over."""
         self._lasts = False
         """What it set off goes on after the pass."""
@@ -43,7 +43,7 @@ class RepairTurn:
             self._pass_now()
         self._turn = found
 
-    def begin(self) -> Turn | None:
+    def begin(self) -> GrantedRepair | None:
         """Return the turn that a pass begins with; None = it is not ours, or we come too late for it."""
         turn = self._turn
         if turn is not None and self._now() >= turn.until:
@@ -63,7 +63,7 @@ class RepairTurn:
         if not self._lasts:
             self.over(self._begun)
 
-    def over(self, turn: Turn | None) -> None:
+    def over(self, turn: GrantedRepair | None) -> None:
         """Take note that a turn is over: nothing more is done for its sake."""
         if turn is not None:
             self._used, self._begun, self._lasts = turn.run, None, False

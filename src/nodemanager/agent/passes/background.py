@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from nodemanager.host.process.threads import to_the_end
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.plan.desired import Content, Contents, Desired
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import Step, Waiting
@@ -156,7 +156,7 @@ class Background:
         except Exception as error:
             log.exception("cannot finish %s", job.id)
             said = f"cannot finish it: {type(error).__name__}, see the log"
-            return [Result(job.id, job.sources, Outcome.FAILED, said)]
+            return [Result(job.id, job.sources, ResourceOutcome.FAILED, said)]
 
     async def wait(self, seconds: float | None) -> None:
         """Wait for the lanes that nobody waited for before: so long, and if that is None, to their end."""

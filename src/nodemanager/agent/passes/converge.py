@@ -23,16 +23,16 @@ from typing import Any, Final
 
 from nodemanager.agent.passes import noting, recovery
 from nodemanager.agent.passes.background import Background, BackgroundJob
-from nodemanager.agent.passes.progress import Progress
-from nodemanager.agent.passes.stage import Stage, changed_by, newer, was_held, without, without_aborted
+from nodemanager.agent.passes.progress import PassProgress
+from nodemanager.agent.passes.stage import PassStage, changed_by, newer, was_held, without, without_aborted
 from nodemanager.agent.passes.underway import Underway
 from nodemanager.host.apply import Locks, Tools
 from nodemanager.host.base import HostError, ServiceManager
 from nodemanager.host.files import staging
 from nodemanager.host.files.bucket import Bucket
-from nodemanager.host.kind_parts import HostParts, Work
+from nodemanager.host.kind_parts import HostParts, StageWork
 from nodemanager.host.observe import Observer
-from nodemanager.host.results import Outcome, Result, result
+from nodemanager.host.results import ResourceOutcome, Result, result
 from nodemanager.host.stages import PARTS
 from nodemanager.host.state.ownership_ledger import OwnershipLedger
 from nodemanager.host.state.state_lock import StateLock
@@ -68,7 +68,7 @@ class Converger:
     """The service manager for repairs: it does not wait to see whether what it started stays up."""
     no_wait_locks: Locks | None = None
     """Locks that are not waited for: while another host holds one, nothing else on this host waits for it."""
-    progress: Progress = field(default_factory=Progress)
+    progress: PassProgress = field(default_factory=PassProgress)
     """Notices a pass that hangs."""
     may_act: Callable[[], bool] = lambda: True
     """Whether the host may be changed now: asked before each stage and each repair."""
@@ -116,7 +116,7 @@ class Converger:
         steps: list[Step] = []
         for kind in self.kinds:
             given = PlanInput(desired, contents, pending, changing)
-            work = Work(given, observer or self.observer, self.tools)
+            work = StageWork(given, observer or self.observer, self.tools)
             facts = await self._look(kind, work)
             found = drift_policies.leave_alone(kind.plan(work.given, facts), observe_only)
             found = unmade.without(found, self._held_back(desired, contents, _never))
@@ -157,7 +157,7 @@ class Converger:
                 if kind.name == FILE:  # what repairs noted until now is about the state before this pass
                     self._aborted = set()
                 held, changed = was_held(results), changed_by(results)
-                stage = Stage(kind, observe_only, {}, found, frozenset(busy), held, changed, shut)
+                stage = PassStage(kind, observe_only, {}, found, frozenset(busy), held, changed, shut)
                 done = await self._bring_about(stage, self._work(desired, contents, no_wait))
             if kind.background:
                 done = await self._finished(done, desired.items.get(kind.name, ()), whole=True)
@@ -214,7 +214,7 @@ class Converger:
         for kind in self.kinds.put_back:
             if focus.desired.items.get(kind.name):
                 work = self._work(focus.desired, contents, no_wait, focus.layout)
-                stage = Stage(kind, observe_only, {}, found, held=was_held(results), shut=shut)
+                stage = PassStage(kind, observe_only, {}, found, held=was_held(results), shut=shut)
                 results += await self._bring_about(stage, work)
         newly = {one for one, entry in journal.pending().items() if entry != before.get(one)}
         owed = focus.lens.owed(focus.ids | newly)
@@ -224,7 +224,7 @@ class Converger:
             if owed.items.get(kind.name):
                 work = self._work(owed, contents, no_wait, focus.layout)
                 held, changed = was_held(results), changed_by(results)
-                stage = Stage(kind, observe_only, unknown, found, held=held, changed=changed, shut=shut)
+                stage = PassStage(kind, observe_only, unknown, found, held=held, changed=changed, shut=shut)
                 done = await self._bring_about(stage, work)
                 results += await self._finished(done, owed.items[kind.name]) if kind.background else done
         return results
@@ -234,21 +234,23 @@ class Converger:
     ) -> HeldBack:
         return unmade.held_back(desired, contents, held, self.kinds.beginning(desired))
 
-    def _work(self, desired: Desired, contents: Contents, tools: Tools, layout: Layout | None = None) -> Work:
+    def _work(
+        self, desired: Desired, contents: Contents, tools: Tools, layout: Layout | None = None
+    ) -> StageWork:
         """Return what a stage works with now; with the `layout` of everything declared, it is a repair."""
         repair = layout is not None
         pending = tools.journal.pending()
         given = PlanInput(desired, contents, pending, layout=layout, repair=repair)
         observer = replace(self.observer, services=tools.services) if repair else self.observer
-        return Work(
+        return StageWork(
             given, observer, tools, self.bucket, frozenset(self._aborted), self._aborted, self.replaced,
             self.unread, self.refresh,
         )  # fmt: skip
 
-    async def _look(self, kind: AnyKind, work: Work) -> Any:
+    async def _look(self, kind: AnyKind, work: StageWork) -> Any:
         return await self.parts[kind.name].observe(kind.needs(work.given), work)
 
-    async def _bring_about(self, stage: Stage, work: Work) -> list[Result]:
+    async def _bring_about(self, stage: PassStage, work: StageWork) -> list[Result]:
         """Observe, plan, apply; once more, if what was done changed what was observed."""
         kind, results, held = stage.kind, list[Result](), stage.held
         for _ in range(2):
@@ -286,10 +288,10 @@ class Converger:
             steps = drift_policies.hold_back(steps)
         return drift_policies.put_off(steps, shut)
 
-    def taking_back(self, desired: Desired, contents: Contents, whole: Layout) -> Work:
+    def taking_back(self, desired: Desired, contents: Contents, whole: Layout) -> StageWork:
         """Return what it takes to put back a few resources that are not declared any more."""
         given = PlanInput(desired, contents, layout=whole)
-        return Work(given, self.observer, self.tools, self.bucket, frozenset(self._aborted))
+        return StageWork(given, self.observer, self.tools, self.bucket, frozenset(self._aborted))
 
     async def refresh(self) -> None:
         """Have service managers notice what repairs enabled: a second or so, in which they answer nobody."""
@@ -301,10 +303,10 @@ class Converger:
                 log.warning("%s", error)
 
     async def _bring_about_locked(
-        self, stage: Stage, desired: Desired, contents: Contents, no_wait: Tools, results: list[Result]
+        self, stage: PassStage, desired: Desired, contents: Contents, no_wait: Tools, results: list[Result]
     ) -> list[Result]:
         """Do what waits for a lock of another host; nobody on this one has to wait with it meanwhile."""
-        late = {one.id: one for one in results if one.outcome is Outcome.BLOCKED and one.lock}
+        late = {one.id: one for one in results if one.outcome is ResourceOutcome.BLOCKED and one.lock}
         name = stage.kind.name
         waiting = [item for item in desired.items.get(name, ()) if item.id in late]
         for lock in dict.fromkeys(late[item.id].lock for item in waiting):
@@ -320,7 +322,7 @@ class Converger:
             results = [one for one in results if one not in done] + again
         return results
 
-    def _start(self, steps: list[Step], stage: Stage, work: Work) -> list[Step]:
+    def _start(self, steps: list[Step], stage: PassStage, work: StageWork) -> list[Step]:
         """Begin in the background with what acts, each ConfigSet in its order; return the other steps.
 
         What ended is not begun again at once: what failed is tried again after a while, as all failures are;
@@ -334,7 +336,9 @@ class Converger:
         owed = {one.id for one in items if not stage.changed.isdisjoint(map(file_id, one.subscribes))}
         for step in steps:
             last = ended.get(step.id)
-            again = step.id in owed or (last and last.outcome is Outcome.CHANGED and step.id in pending)
+            again = step.id in owed or (
+                last and last.outcome is ResourceOutcome.CHANGED and step.id in pending
+            )
             if not step.ACTS:
                 rest.append(step)
             elif last is None or again:
@@ -348,7 +352,7 @@ class Converger:
             self.background.start(config_set, todo)
         return rest
 
-    async def _apply_later(self, step: Step, work: Work) -> list[Result]:
+    async def _apply_later(self, step: Step, work: StageWork) -> list[Result]:
         """Do what had to wait for its turn, unless the host was held or its window shut meanwhile."""
         steps = [step] if self.may_act() else drift_policies.hold_back([step])
         steps = drift_policies.put_off(steps, self.shut())
@@ -366,14 +370,14 @@ class Converger:
         found = {one.id: one for one in results}
         for one in self.background.take(None if whole else declared.keys()):
             stale = one.put_off and one.id in found  # it was not tried, and looked at since
-            if (one.id in declared and not stale) or one.outcome is Outcome.CHANGED:
+            if (one.id in declared and not stale) or one.outcome is ResourceOutcome.CHANGED:
                 found[one.id] = one
         under_way = self.background.ids
         for resource in under_way & declared.keys():
             waiting = self.background.instead(resource, declared[resource].sources)
-            found[resource] = result(waiting, Outcome.WAITING)
+            found[resource] = result(waiting, ResourceOutcome.WAITING)
         pending = self.tools.journal.pending()
-        if any(one in pending and found[one].outcome is Outcome.CHANGED for one in found):
+        if any(one in pending and found[one].outcome is ResourceOutcome.CHANGED for one in found):
             self.background.ask()  # a file that it subscribes to changed while it ran
         return list(found.values())
 

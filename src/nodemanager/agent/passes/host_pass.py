@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from nodemanager.agent.declared.declarations import Declarations, Declared
 from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.host_state import HostState
-from nodemanager.agent.passes.notifies import Notifier
+from nodemanager.agent.passes.notifies import NotifiesAnnotator
 from nodemanager.agent.passes.pass_schedule import PassSchedule
 from nodemanager.agent.passes.pruning import Pruner
 from nodemanager.agent.passes.stage import bad_sets
@@ -24,7 +24,7 @@ from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.host.base import Busy
 from nodemanager.host.process.threads import in_thread
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.kube import errors
 from nodemanager.plan.desired import Desired
 from nodemanager.runtime import controller
@@ -44,7 +44,7 @@ class PassReports:
 
     writer: StatusWriter
     reporter: Reporter
-    notifier: Notifier
+    notifier: NotifiesAnnotator
     heard: Callable[[bool], Awaitable[None]]
     """Told of every whole pass, and whether the API knows of it."""
     changed: Callable[[Sequence[ConfigSet], Sequence[Result]], None] = _nobody
@@ -127,7 +127,7 @@ class HostPass:
         await self.host_state.save()
         failed, clock = any(one.failed for one in results), self.host_state.clock()
         self.schedule.passed(failed=failed, again_in=self.host_state.patience.due_in(clock))
-        held = any(one.outcome is Outcome.HELD for one in results)
+        held = any(one.outcome is ResourceOutcome.HELD for one in results)
         for event in waiting if not held and not any(one.bad for one in results) else ():
             event.set()
         await self.follow()  # before the report, which says what cannot be watched
@@ -151,6 +151,6 @@ def _held(desired: Desired) -> list[Result]:
         for text in said:
             by_set.setdefault(text.partition(" (also in")[0], []).append(name)
     return [
-        Result(one, tuple(by_set.get(str(one), ())), Outcome.BLOCKED, why)
+        Result(one, tuple(by_set.get(str(one), ())), ResourceOutcome.BLOCKED, why)
         for one, why in desired.held.items()
     ]

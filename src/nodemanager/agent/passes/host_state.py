@@ -19,7 +19,7 @@ from nodemanager.agent.drift.repair_turn import RepairTurn
 from nodemanager.agent.passes.patience import Patience
 from nodemanager.api.common.managednode import DriftRecord
 from nodemanager.host.process.threads import in_thread
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.kube import times
 from nodemanager.plan.resources import ResourceId
 
@@ -94,9 +94,9 @@ class HostState:
     def passed(self, results: Sequence[Result], pruned: Sequence[Result] = ()) -> list[Result]:
         """Take the results of a pass, and what it took back; return those worth telling, drifts marked."""
         judged = [*self._judge(results, None), *pruned]
-        under_way = (one for one in results if one.outcome is Outcome.WAITING and not one.awaits)
+        under_way = (one for one in results if one.outcome is ResourceOutcome.WAITING and not one.awaits)
         self.turn.passed({name for one in under_way for name in one.sources})
-        told = [one for one in judged if one.outcome is not Outcome.UNCHANGED]
+        told = [one for one in judged if one.outcome is not ResourceOutcome.UNCHANGED]
         told = self.patience.judged(told, self.clock(), whole=True)
         self.results = {one.id: one for one in told}
         self._strays = {
@@ -110,16 +110,16 @@ class HostState:
         judged = self.patience.judged(self._judge(results, since), self.clock())
         self._repaired.update({one.id: one for one in judged})
         self._replace(judged)
-        return [one for one in judged if one.outcome is not Outcome.UNCHANGED]
+        return [one for one in judged if one.outcome is not ResourceOutcome.UNCHANGED]
 
     def told(self, results: Iterable[Result]) -> None:
         """Take note that the status tells these: what was changed is as it shall be from now on."""
         for one in results:
-            if one.outcome is Outcome.CHANGED:
+            if one.outcome is ResourceOutcome.CHANGED:
                 if self.results.get(one.id) is one:
                     del self.results[one.id]
                 if self._repaired.get(one.id) is one:  # the pass that is under way need not tell it again
-                    self._repaired[one.id] = replace(one, outcome=Outcome.UNCHANGED)
+                    self._repaired[one.id] = replace(one, outcome=ResourceOutcome.UNCHANGED)
 
     async def save(self) -> None:
         """Have on disk what the next process has to know, before anybody hears of it.
@@ -139,7 +139,7 @@ class HostState:
             if self.watch.owning_resource(one, declared) in new:
                 self._drop(one)  # the directory was looked at, and the entry is gone
         for one, result in new.items():
-            if result.outcome is Outcome.UNCHANGED:
+            if result.outcome is ResourceOutcome.UNCHANGED:
                 self._drop(one)
             elif self.results.get(one) != result:
                 self.results[one] = result
@@ -152,7 +152,7 @@ class HostState:
         known = self.results.get(resource)
         if known is None:
             self._strays.discard(resource)
-        elif known.outcome is not Outcome.CHANGED:
+        elif known.outcome is not ResourceOutcome.CHANGED:
             del self.results[resource]
             self._strays.discard(resource)
             self.changes += 1
@@ -187,7 +187,7 @@ class HostState:
         put_back = {
             self.watch.owning_resource(one.id, declared): one
             for one in judged
-            if one.drifted and one.outcome is Outcome.CHANGED
+            if one.drifted and one.outcome is ResourceOutcome.CHANGED
         }
         for resource, one in put_back.items():
             self.backoff.repaired(resource, clock, one.found, one.wanted, by=one.by)
@@ -195,5 +195,5 @@ class HostState:
             resource = self.watch.owning_resource(one.id, declared)
             if one.failed and trying:
                 self.backoff.failed(resource, clock)
-            elif one.outcome is Outcome.UNCHANGED and resource not in put_back:
+            elif one.outcome is ResourceOutcome.UNCHANGED and resource not in put_back:
                 self.backoff.holds(resource)

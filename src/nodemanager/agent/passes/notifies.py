@@ -43,7 +43,7 @@ class _ServedList(Struct):
     resources: list[_Served] = []
 
 
-class Notifier:
+class NotifiesAnnotator:
     """Annotates what ConfigSets name in `spec.notifies`."""
 
     def __init__(self, client: Client) -> None:

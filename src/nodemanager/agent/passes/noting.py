@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-from nodemanager.host.kind_parts import HostPart, Work
+from nodemanager.host.kind_parts import HostPart, StageWork
 from nodemanager.host.process.threads import in_thread
-from nodemanager.host.results import Outcome, Result
-from nodemanager.host.state.ownership_ledger import LedgerError, OwnershipLedger
+from nodemanager.host.results import ResourceOutcome, Result
+from nodemanager.host.state.ownership_ledger import OwnershipLedger, OwnershipLedgerError
 from nodemanager.plan import ownership, services
 from nodemanager.plan.desired import Item
 from nodemanager.plan.host_kinds import Owning
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 async def noted(
-    ledger: OwnershipLedger, owning: Owning[Any, Any, Any], steps: list[Step], work: Work, facts: Any,
+    ledger: OwnershipLedger, owning: Owning[Any, Any, Any], steps: list[Step], work: StageWork, facts: Any,
     part: HostPart[Any, Any],
 ) -> list[Step]:  # fmt: skip
     """Return the steps, once it is on disk how their resources are now and how they leave them.
@@ -48,27 +48,27 @@ async def noted(
                 seen.append(Sighting(one.id, ledger.named(item.sources), *states))
         if seen:
             await in_thread(lambda: ledger.note(seen))
-    except LedgerError as error:
+    except OwnershipLedgerError as error:
         log.warning("%s", error)
         return _blocked(steps, {one.id for one in new if ledger.prunes(one.sources)}, str(error))
     unread = {one.id: one for one in whole if isinstance(one, Blocked) and ledger.prunes(one.sources)}
     return [unread.get(one.id, one) for one in steps]
 
 
-_TRIED: Final = (Outcome.FAILED, Outcome.CHANGED)
+_TRIED: Final = (ResourceOutcome.FAILED, ResourceOutcome.CHANGED)
 
 
 async def tell_failures(ledger: OwnershipLedger, results: Sequence[Result]) -> None:
     """Take down what could not be brought about: if it is so one day, somebody else may have done it."""
-    found = {one.id: one.outcome is Outcome.FAILED for one in results if one.outcome in _TRIED}
+    found = {one.id: one.outcome is ResourceOutcome.FAILED for one in results if one.outcome in _TRIED}
     try:
         owned = ledger.owned
-        blocked = {one.id for one in results if one.outcome is Outcome.BLOCKED}
+        blocked = {one.id for one in results if one.outcome is ResourceOutcome.BLOCKED}
         found |= {one: True for one in blocked & owned.keys() if owned[one].foreseen}
         new = {one: failed for one, failed in found.items() if one in owned and owned[one].failed != failed}
         if new:
             await in_thread(lambda: ledger.fail(new))
-    except LedgerError as error:
+    except OwnershipLedgerError as error:
         log.warning("%s", error)
 
 
@@ -76,12 +76,12 @@ def owned_folders(ledger: OwnershipLedger | None) -> set[str]:
     """Return where files are, or were, that this host has because of some set."""
     try:
         owned = ledger.owned if ledger is not None else {}
-    except LedgerError:
+    except OwnershipLedgerError:
         return set()
     return {one.name.rpartition("/")[0] or "/" for one in owned if one.kind == FILE}
 
 
-async def foresee(ledger: OwnershipLedger, work: Work, part: HostPart[Any, Any]) -> None:
+async def foresee(ledger: OwnershipLedger, work: StageWork, part: HostPart[Any, Any]) -> None:
     """Take down which services are not there before packages are installed, or files are written.
 
     Some packages start theirs; and what was not there before its unit file was, nobody else starts.
@@ -100,7 +100,7 @@ async def foresee(ledger: OwnershipLedger, work: Work, part: HostPart[Any, Any])
         }
         if coming:
             await in_thread(lambda: ledger.foresee(coming))
-    except LedgerError as error:
+    except OwnershipLedgerError as error:
         log.warning("%s", error)  # without a record, nothing of them is changed either
 
 

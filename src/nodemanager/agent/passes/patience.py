@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.plan.resources import ResourceId
 
 SECONDS: Final = 60.0
@@ -35,7 +35,9 @@ class Patience:
         for resource in waiting:
             self._since.setdefault(resource, now)
         return [
-            replace(one, outcome=Outcome.BLOCKED) if one.awaits and self._left(one.id, now) <= 0 else one
+            replace(one, outcome=ResourceOutcome.BLOCKED)
+            if one.awaits and self._left(one.id, now) <= 0
+            else one
             for one in results
         ]
 

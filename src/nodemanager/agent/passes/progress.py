@@ -24,7 +24,7 @@ GRACE: Final = 60.0
 
 
 @dataclass(eq=False, slots=True)
-class Progress:
+class PassProgress:
     """Knows when something last happened in the passes over this host."""
 
     limit: float = QUIET_SECONDS

@@ -23,10 +23,10 @@ from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.stage import changed_by, without_aborted
 from nodemanager.host.files.bucket import BucketError
 from nodemanager.host.files.former_content import former_content
-from nodemanager.host.kind_parts import Twin, Work
+from nodemanager.host.kind_parts import StageWork, Twin
 from nodemanager.host.process.threads import in_thread
-from nodemanager.host.results import Outcome, Result
-from nodemanager.host.state.ownership_ledger import LedgerError, OwnershipLedger
+from nodemanager.host.results import ResourceOutcome, Result
+from nodemanager.host.state.ownership_ledger import OwnershipLedger, OwnershipLedgerError
 from nodemanager.plan import ownership
 from nodemanager.plan.desired import Content, Desired, Item
 from nodemanager.plan.host_kinds import AnyKind, AnyOwning
@@ -47,7 +47,7 @@ GRACE_SECONDS: Final = 60.0
 class _Going:
     """What is to be done about the resources of one kind."""
 
-    work: Work
+    work: StageWork
     steps: list[Step] = field(default_factory=list)
     left: dict[ResourceId, Owned] = field(default_factory=dict)
     """What stays, and why."""
@@ -122,7 +122,7 @@ class Pruner:
         try:
             records = told.records if told else self.ledger.sets
             self.ledger.begin(records, [one for one in known if kinds[one.kind].owning])
-        except LedgerError as error:
+        except OwnershipLedgerError as error:
             log.warning("%s", error)
 
     async def run(
@@ -138,7 +138,7 @@ class Pruner:
             for kind, releases in self._by_kind(self._in_time(found)):
                 async with self.converger.host_lock:
                     await self._put_back(kind, releases, desired, told.coming, results)
-        except LedgerError as error:
+        except OwnershipLedgerError as error:
             log.warning("cannot take down what nobody declares any more, the next pass goes on: %s", error)
         if changed_by(results) and self.converger.tools.journal.pending():
             self.converger.background.ask()  # for restarts of what uses these files and stays
@@ -208,14 +208,14 @@ class Pruner:
         done += [
             replace(one, pruned=True, news=True)
             for one in results
-            if one.outcome not in (Outcome.UNCHANGED, Outcome.BLOCKED)
+            if one.outcome not in (ResourceOutcome.UNCHANGED, ResourceOutcome.BLOCKED)
         ]
         entries = {one.id: one.owned for one in releases}
         for one in results:
-            if one.outcome in (Outcome.CHANGED, Outcome.UNCHANGED):
+            if one.outcome in (ResourceOutcome.CHANGED, ResourceOutcome.UNCHANGED):
                 plan.gone.add(one.id)
             else:
-                waits = one.outcome is not Outcome.BLOCKED
+                waits = one.outcome is not ResourceOutcome.BLOCKED
                 plan.leave(one.id, entries[one.id], one.said, waits=waits)
         self._say(plan.left)
         gone = plan.gone | plan.moved.keys()
@@ -255,7 +255,7 @@ class Pruner:
         return plan
 
     async def _awaited(
-        self, kind: AnyKind, going: list[Release], coming: Coming, work: Work
+        self, kind: AnyKind, going: list[Release], coming: Coming, work: StageWork
     ) -> dict[ResourceId, str]:
         """Return what other sets declare under another name, in a revision that is yet to come, in words."""
         part, found = self.converger.parts[kind.name], dict[ResourceId, str]()

@@ -6,16 +6,16 @@ import functools
 from collections.abc import Set as AbstractSet
 
 from nodemanager.agent.passes.background import BackgroundJob
-from nodemanager.agent.passes.progress import Progress
+from nodemanager.agent.passes.progress import PassProgress
 from nodemanager.api.common.declarations import Execution
 from nodemanager.host.apply import Tools
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.kube.go import durations
 from nodemanager.plan.desired import Desired, Item
 
 
 def jobs(
-    desired: Desired, tools: Tools, progress: Progress, busy: AbstractSet[str]
+    desired: Desired, tools: Tools, progress: PassProgress, busy: AbstractSet[str]
 ) -> dict[str, list[BackgroundJob]]:
     """Return, by ConfigSet, what is to be found out: programs that still run are waited for, and no longer
     than they may take. Those of sets that are `busy` are our own, or have to wait for their turn.
@@ -30,7 +30,7 @@ def jobs(
     return found
 
 
-async def _recover(item: Item[Execution], tools: Tools, progress: Progress) -> list[Result]:
+async def _recover(item: Item[Execution], tools: Tools, progress: PassProgress) -> list[Result]:
     """Find out how a run ended; where that cannot be said or recorded now, it must not run again."""
     try:
         timeout = durations.parse(item.declaration.timeout)
@@ -42,5 +42,5 @@ async def _recover(item: Item[Execution], tools: Tools, progress: Progress) -> l
             tools.journal.end(item.id)
     except OSError as error:
         said = f"cannot tell how its last run ended: {error}"
-        return [Result(item.id, item.sources, Outcome.BLOCKED, said)]
+        return [Result(item.id, item.sources, ResourceOutcome.BLOCKED, said)]
     return []

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.plan.host_kinds import AnyKind
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import Blocked, Step
@@ -17,7 +17,7 @@ _NOTHING: Final[frozenset[ResourceId]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class PassStage:
     """One kind in a pass or in a repair."""
 
     kind: AnyKind
@@ -40,20 +40,20 @@ class Stage:
 
 def was_held(results: Sequence[Result]) -> bool:
     """Tell whether a hold kept anything from being done."""
-    return any(one.outcome is Outcome.HELD for one in results)
+    return any(one.outcome is ResourceOutcome.HELD for one in results)
 
 
 def newer(old: list[Result], new: list[Result]) -> list[Result]:
     """Return the results of a second look; what was changed before it was changed in this pass."""
-    changed = {one.id: one for one in old if one.outcome is Outcome.CHANGED}
-    both = [changed.pop(one.id, one) if one.outcome is Outcome.UNCHANGED else one for one in new]
+    changed = {one.id: one for one in old if one.outcome is ResourceOutcome.CHANGED}
+    both = [changed.pop(one.id, one) if one.outcome is ResourceOutcome.UNCHANGED else one for one in new]
     again = {one.id for one in both}
     return both + [one for one in changed.values() if one.id not in again]
 
 
 def changed_by(results: Sequence[Result]) -> set[ResourceId]:
     """Return what was changed."""
-    return {one.id for one in results if one.outcome is Outcome.CHANGED}
+    return {one.id for one in results if one.outcome is ResourceOutcome.CHANGED}
 
 
 def bad_sets(results: Sequence[Result]) -> set[str]:

@@ -17,7 +17,7 @@ from nodemanager.agent.upgrades.upgrade_part import UpgradePart
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.declarations import ESCALATE, IN_TURN
 from nodemanager.api.common.managednode import ManagedNodeStatus
-from nodemanager.host.state.ownership_ledger import LedgerError, OwnershipLedger
+from nodemanager.host.state.ownership_ledger import OwnershipLedger, OwnershipLedgerError
 from nodemanager.kube import conditions
 from nodemanager.kube.conditions import Condition
 from nodemanager.runtime.metrics import Registry
@@ -92,7 +92,7 @@ def of_orphans(ledger: OwnershipLedger, registry: Registry, node: str) -> Contri
     def contribute(found: ManagedNodeStatus, _now: datetime, _generation: int) -> ManagedNodeStatus:
         try:
             left = orphan_report.orphans(ledger.owned, ledger.sets)
-        except LedgerError:
+        except OwnershipLedgerError:
             return found
         gauge.labels(node).set(left.count if left else 0)
         return msgspec.structs.replace(found, orphans=left)

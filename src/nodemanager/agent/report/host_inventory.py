@@ -10,10 +10,10 @@ import msgspec
 
 from nodemanager import __version__
 from nodemanager.api.common.managednode import (
+    HostOperatingSystem,
     Interface,
     ManagedNode,
     ManagedNodeStatus,
-    OperatingSystem,
     SSHHostKey,
     WireGuardStatus,
 )
@@ -31,7 +31,7 @@ class HostInventory:
     """What was seen of the host itself."""
 
     agent_version: str = ""
-    os: OperatingSystem = field(default_factory=OperatingSystem)
+    os: HostOperatingSystem = field(default_factory=HostOperatingSystem)
     interfaces: Mapping[str, Interface] = field(default_factory=dict)
     ssh_host_keys: Sequence[SSHHostKey] = ()
     wire_guard: Sequence[WireGuardStatus] = ()
@@ -50,11 +50,11 @@ async def inventory(tree: Tree, identity: Identity, run: Runner) -> HostInventor
     )
 
 
-def operating_system(tree: Tree, identity: Identity) -> OperatingSystem:
+def operating_system(tree: Tree, identity: Identity) -> HostOperatingSystem:
     """Return what runs here; read anew, as an upgrade changes it while we are running."""
     release, kernel = read_release(tree), identity.kernel
     named = release.get("PRETTY_NAME") or f"{identity.system} {kernel}"
-    return OperatingSystem(
+    return HostOperatingSystem(
         id=identity.os_id[:MAX_WORD], version=release.get("VERSION_ID", "")[:MAX_WORD],
         pretty_name=named[:MAX_LINE], kernel=kernel[:MAX_LINE],
     )  # fmt: skip

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from nodemanager.agent.declared.memory import Memory
+from nodemanager.agent.declared.memory import InputsMemory
 from nodemanager.agent.drift.drift_log import DriftLog
 from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.host_state import HostState
@@ -16,7 +16,7 @@ from nodemanager.agent.report import status
 from nodemanager.agent.report.status import Pass
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.managednode import Drift, ManagedNode, ManagedNodeStatus
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.kube import conditions
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class HostReport:
     host_state: HostState
     drifts: DriftLog
     converger: Converger
-    memory: Memory
+    memory: InputsMemory
     _last: Pass | None = None
     """What the last pass was about; None = no pass is over yet."""
     _generation: int = 0
@@ -98,7 +98,7 @@ class HostReport:
         if underway.said:
             new = {one: result for one, result in underway.results.items() if result.bad or one in known}
             known = {**known, **new}
-        return [one for one in known.values() if one.outcome is not Outcome.UNCHANGED]
+        return [one for one in known.values() if one.outcome is not ResourceOutcome.UNCHANGED]
 
     def contribute(self, found: ManagedNodeStatus, done: Pass | None, now: datetime) -> ManagedNodeStatus:
         """Return the status with what is to be told; before the first pass, that is about drifts alone."""

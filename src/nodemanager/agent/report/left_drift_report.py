@@ -12,7 +12,7 @@ from nodemanager.api.common import node_conditions
 from nodemanager.api.common.declarations import ESCALATE, IN_TURN
 from nodemanager.api.common.left_drifts import MAX_SETS, LeftDrift, LeftDrifts
 from nodemanager.api.common.managednode import ManagedNodeStatus
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import Condition
 
@@ -22,7 +22,9 @@ def left(results: Iterable[Result], policy: str) -> list[Result]:
     return [
         one
         for one in results
-        if one.drifted and one.policy == policy and one.outcome not in (Outcome.CHANGED, Outcome.UNCHANGED)
+        if one.drifted
+        and one.policy == policy
+        and one.outcome not in (ResourceOutcome.CHANGED, ResourceOutcome.UNCHANGED)
     ]
 
 

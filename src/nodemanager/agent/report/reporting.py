@@ -9,7 +9,7 @@ from typing import Final
 from nodemanager.agent.drift.repair_backoff import ContestedResource
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.plan.desired import Desired
 from nodemanager.plan.host_kinds import Metric
 from nodemanager.plan.stages import KINDS, HostKinds
@@ -18,9 +18,9 @@ from nodemanager.runtime.metrics import Counter, Family, Registry
 
 log = logging.getLogger("nodemanager.agent")
 _LEFT: Final = {
-    Outcome.OBSERVED: "left alone",
-    Outcome.HELD: "held back",
-    Outcome.SHUT: "put off until its window opens",
+    ResourceOutcome.OBSERVED: "left alone",
+    ResourceOutcome.HELD: "held back",
+    ResourceOutcome.SHUT: "put off until its window opens",
 }
 """What is not as declared and stays so, in words."""
 _REPAIR_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 600.0)
@@ -80,7 +80,7 @@ class Reporter:
         for one in results:
             self._count(one)
         # Failures first: events are few per host, and a thousand changes must not use them up.
-        for one in sorted(results, key=lambda each: each.outcome is Outcome.CHANGED):
+        for one in sorted(results, key=lambda each: each.outcome is ResourceOutcome.CHANGED):
             self._tell(node, one)
         self._told = {str(one.id): one.message for one in results if _lasts(one)}
         for config_set in sets:
@@ -93,7 +93,7 @@ class Reporter:
         """Report what became of a few resources so many seconds after they were touched."""
         for one in results:
             self._count(one)
-            if one.drifted and one.outcome is Outcome.CHANGED:
+            if one.drifted and one.outcome is ResourceOutcome.CHANGED:
                 self._repair_seconds.labels(self._node).observe(seconds)
             self._tell(None, one)
         bad = {str(one.id): one.message for one in results if _lasts(one)}
@@ -135,9 +135,9 @@ class Reporter:
                 counter.remove_matching(configset=name)
 
     def _count(self, one: Result) -> None:
-        if one.outcome not in (Outcome.CHANGED, Outcome.FAILED):
+        if one.outcome not in (ResourceOutcome.CHANGED, ResourceOutcome.FAILED):
             return
-        said = "success" if one.outcome is Outcome.CHANGED else "error"
+        said = "success" if one.outcome is ResourceOutcome.CHANGED else "error"
         if one.pruned:
             self._pruned.labels(self._node, one.id.kind, said).inc()
             return
@@ -147,26 +147,26 @@ class Reporter:
                 counter.labels(self._node, each, said).inc()
         else:
             counter.labels(self._node, said).inc()
-        if one.drifted and one.outcome is Outcome.CHANGED:
+        if one.drifted and one.outcome is ResourceOutcome.CHANGED:
             self._drift.labels(self._node).inc()
 
     def _tell(self, node: ManagedNode | None, one: Result) -> None:
         """Log and send what is new; a failure that lasts is told once, until it changes."""
-        if one.outcome is Outcome.CHANGED:
+        if one.outcome is ResourceOutcome.CHANGED:
             said = f"{one.id} {one.done}{_whose(one)} ({one.message})"
             by = f", by {one.by}" if one.by else ""
             log.info("%s%s (%.0f ms)%s", "drift: " if one.drifted else "", said, one.seconds * 1000, by)
             if self._events and node is not None and not one.drifted:  # each drift is reported by itself
                 self._events.normal(MANAGED_NODES, node, "Pruned" if one.pruned else "Changed", said)
-        elif one.outcome is Outcome.OBSERVED or one.put_off:
+        elif one.outcome is ResourceOutcome.OBSERVED or one.put_off:
             if self._told.get(str(one.id)) != one.message:
                 what = _LEFT[one.outcome]
                 drift = "drift: " if one.drifted else ""
                 log.warning("%s%s is %s: %s", drift, one.id, what, one.message.partition("\n")[0])
-        elif one.outcome is Outcome.WAITING:
+        elif one.outcome is ResourceOutcome.WAITING:
             log.info("%s: %s", one.id, one.said)
         elif one.bad and self._told.get(str(one.id)) != one.message:
-            reason = "Failed" if one.outcome is Outcome.FAILED else "Blocked"
+            reason = "Failed" if one.outcome is ResourceOutcome.FAILED else "Blocked"
             log.warning("%s %s: %s", one.id, reason.lower(), one.message)
             if self._events and node is not None:
                 self._events.warning(MANAGED_NODES, node, reason, f"{one.id}: {one.message}")

@@ -16,7 +16,7 @@ from nodemanager.agent.report import backup_records
 from nodemanager.agent.report.host_inventory import HostInventory
 from nodemanager.agent.upgrades.upgrade_reporter import UpgradeStatus
 from nodemanager.api.common import choosing, enforcement, node_conditions
-from nodemanager.api.common.choosing import Wait
+from nodemanager.api.common.choosing import ChangeWait
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import (
     AppliedConfigSet,
@@ -25,7 +25,7 @@ from nodemanager.api.common.managednode import (
     ManagedNodeStatus,
 )
 from nodemanager.api.common.node_upgrades import UpcomingUpgrades
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.kube import conditions, times, wording
 from nodemanager.kube.conditions import Condition
 
@@ -65,7 +65,7 @@ class Pass:
     """Paths of the files that are declared."""
     under_way: str = ""
     """What a pass that takes long is at; empty = none is under way."""
-    waits: Mapping[str, Wait] = field(default_factory=dict)
+    waits: Mapping[str, ChangeWait] = field(default_factory=dict)
     """Why sets have another revision than they shall have, by name."""
 
 
@@ -178,7 +178,7 @@ def _by_set(results: Iterable[Result]) -> dict[str, list[Result]]:
     """Return what is worth telling about each ConfigSet."""
     found: dict[str, list[Result]] = defaultdict(list)
     for one in results:
-        if one.outcome is not Outcome.UNCHANGED:
+        if one.outcome is not ResourceOutcome.UNCHANGED:
             for name in one.sources:
                 found[name].append(one)
     return found
@@ -222,7 +222,7 @@ def _entry(
             new, held=held, resource_version=before.resource_version, revision=before.revision,
             observed_generation=before.observed_generation, digest=before.digest,
         )  # fmt: skip
-    changed = any(one.outcome is Outcome.CHANGED for one in mine)
+    changed = any(one.outcome is ResourceOutcome.CHANGED for one in mine)
     if changed or new != old or _is_old(new.last_applied, now):
         return msgspec.structs.replace(new, last_applied=times.rfc3339(now))
     return new
@@ -230,9 +230,9 @@ def _entry(
 
 def _waiting(mine: Sequence[Result]) -> str:
     """Return what a set waits for: what its resources need, and its window."""
-    if any(one.outcome is Outcome.SHUT for one in mine):
+    if any(one.outcome is ResourceOutcome.SHUT for one in mine):
         return enforcement.WAITS
-    return joined(one for one in mine if one.outcome is Outcome.WAITING)
+    return joined(one for one in mine if one.outcome is ResourceOutcome.WAITING)
 
 
 def _is_old(stamp: str | None, now: datetime) -> bool:
@@ -244,7 +244,7 @@ def _ready(done: Pass) -> Condition:
     bad = [one for one in done.results if one.bad]
     failed = [one for one in bad if one.failed]
     at = _under_way(done)
-    if not bad and (held := [one for one in done.results if one.outcome is Outcome.HELD]):
+    if not bad and (held := [one for one in done.results if one.outcome is ResourceOutcome.HELD]):
         waits = _listed([f"{one.id}: {one.message.partition(chr(10))[0]}" for one in held])
         return not_ready(f"this waits for the end of the hold: {waits}", node_conditions.HELD)
     if not bad and not at:
@@ -253,7 +253,7 @@ def _ready(done: Pass) -> Condition:
             said = _listed([f"ConfigSet {name}: {why.message}" for name, why in lacking.items()])
             return not_ready(said, next(iter(lacking.values())).code)
         return Condition(type=conditions.READY, status=conditions.TRUE, reason=node_conditions.APPLIED)
-    tried = [one for one in failed if one.outcome is Outcome.FAILED]
+    tried = [one for one in failed if one.outcome is ResourceOutcome.FAILED]
     if tried and all("its validation failed" in one.message for one in tried):
         reason = node_conditions.VALIDATION_FAILED
     elif failed:
@@ -274,7 +274,7 @@ def _progressing(done: Pass, settled: str) -> Condition:
 def _under_way(done: Pass) -> str:
     """Return what is being done: by a pass, or by executions that no pass waits for."""
     return _cut(done.under_way) or joined(
-        one for one in done.results if one.outcome is Outcome.WAITING and not one.awaits
+        one for one in done.results if one.outcome is ResourceOutcome.WAITING and not one.awaits
     )
 
 
@@ -302,7 +302,9 @@ def _drifted(done: Pass) -> Condition:
             type=node_conditions.DRIFTED, status=conditions.TRUE, reason=node_conditions.CONTESTED,
             message=_listed(list(map(str, done.contested))),
         )  # fmt: skip
-    if observed := [one for one in done.results if one.outcome is Outcome.OBSERVED or _held_drift(one)]:
+    if observed := [
+        one for one in done.results if one.outcome is ResourceOutcome.OBSERVED or _held_drift(one)
+    ]:
         return Condition(
             type=node_conditions.DRIFTED, status=conditions.TRUE, reason=node_conditions.OBSERVED,
             message=joined(observed),

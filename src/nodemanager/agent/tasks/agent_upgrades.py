@@ -31,7 +31,7 @@ BEFORE: Final = "versionBefore"
 AFTER: Final = "versionAfter"
 
 
-class Before(msgspec.Struct, frozen=True):
+class ProgramBefore(msgspec.Struct, frozen=True):
     """The program that was there."""
 
     version: str
@@ -59,11 +59,11 @@ class AgentUpgrades(Performer):
         upgrader = self.make()
         await upgrader.check()
         digest = await in_thread(lambda: program_file.sha256_of(upgrader.program))
-        return msgspec.json.encode(Before(self.version, digest))
+        return msgspec.json.encode(ProgramBefore(self.version, digest))
 
     async def perform(self, action: AgentUpgradeAction, attempt: Attempt) -> AttemptResult:
         """Have the guard replace the program, which ends this process; the next one settles it."""
-        upgrader, before = self.make(), msgspec.json.decode(attempt.known.inverse, type=Before)
+        upgrader, before = self.make(), msgspec.json.decode(attempt.known.inverse, type=ProgramBefore)
         wanted = self._wanted(action)
         if self.version == action.version and wanted.sha256 in ("", before.sha256):
             evidence = {BEFORE: self.version, AFTER: self.version}
@@ -81,7 +81,7 @@ class AgentUpgrades(Performer):
     async def take_back(self, action: AgentUpgradeAction, attempt: Attempt) -> AttemptResult:
         """Have the guard bring back the program that was there, which has to prove itself, too."""
         del action
-        upgrader, before = self.make(), msgspec.json.decode(attempt.known.inverse, type=Before)
+        upgrader, before = self.make(), msgspec.json.decode(attempt.known.inverse, type=ProgramBefore)
         ended = await self._ended(upgrader, attempt)
         if await in_thread(lambda: program_file.sha256_of(upgrader.program)) == before.sha256:
             return AttemptResult(succeeded=True)
@@ -154,7 +154,7 @@ def identity(attempt: Attempt) -> str:
 
 def _told(attempt: Attempt, ended: Outcome, version: str) -> AttemptResult:
     good, inverse = ended.result == PROVEN, attempt.known.inverse
-    before = msgspec.json.decode(inverse, type=Before).version if inverse else ""
+    before = msgspec.json.decode(inverse, type=ProgramBefore).version if inverse else ""
     stranded = ended.result == STRANDED
     said = "" if good else ended.message if stranded else f"{ended.message}; {version} is back"
     return AttemptResult(good, said, changed=good or stranded, evidence={BEFORE: before, AFTER: version})

@@ -15,9 +15,9 @@ from nodemanager.api.common.declarations import File
 from nodemanager.host.base import HostError
 from nodemanager.host.files import file_facts
 from nodemanager.host.files.former_content import former_content
-from nodemanager.host.kind_parts import Work
+from nodemanager.host.kind_parts import StageWork
 from nodemanager.host.process.threads import in_thread
-from nodemanager.host.results import Outcome
+from nodemanager.host.results import ResourceOutcome
 from nodemanager.kube import wording
 from nodemanager.plan import resources
 from nodemanager.plan.desired import Content, Contents, Desired, Item
@@ -30,7 +30,7 @@ MakeContents = Callable[[Desired], Awaitable[Contents]]
 """Makes the contents of files: literal, from Secrets and ConfigMaps, or by a template."""
 
 
-class Before(msgspec.Struct, frozen=True, omit_defaults=True):
+class FileBefore(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was at a path before a step."""
 
     kind: Kind
@@ -63,7 +63,7 @@ class Files(Performer):
             fact = await self._look(action)
         if fact.error or (fact.kind is Kind.FILE and not fact.digest):
             raise HostError(fact.error or f"cannot read {action.path}: somebody else is changing it")
-        before = Before(fact.kind, fact.mode, fact.uid, fact.gid, fact.digest, fact.target)
+        before = FileBefore(fact.kind, fact.mode, fact.uid, fact.gid, fact.digest, fact.target)
         return msgspec.json.encode(before)
 
     async def perform(self, action: File, attempt: Attempt) -> AttemptResult:
@@ -75,7 +75,7 @@ class Files(Performer):
 
     async def take_back(self, action: File, attempt: Attempt) -> AttemptResult:
         """Put back what was there, from its backup, or remove what was not."""
-        before = msgspec.json.decode(attempt.known.inverse, type=Before)
+        before = msgspec.json.decode(attempt.known.inverse, type=FileBefore)
         if before.kind is Kind.OTHER:
             return AttemptResult(
                 succeeded=False, message=f"cannot put back {action.path}: it was {Kind.OTHER.words}"
@@ -91,7 +91,7 @@ class Files(Performer):
                 contents = {action.path: await self._kept(action, before)}
             return await self._apply(was, contents)
 
-    async def _kept(self, action: File, before: Before) -> Content:
+    async def _kept(self, action: File, before: FileBefore) -> Content:
         """Return what a file contained: it still does, or its backup is in the bucket."""
         bucket, tree = self.converger.bucket, self.converger.observer.tree
         data = await in_thread(lambda: former_content(tree, bucket, action.path, before.digest))
@@ -107,7 +107,7 @@ class Files(Performer):
                 size = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_size
             except OSError:
                 size = None
-            return file_facts.observe(tree, action.path, size, file_facts.Digests())
+            return file_facts.observe(tree, action.path, size, file_facts.DigestCache())
 
         return await in_thread(look)
 
@@ -120,16 +120,16 @@ class Files(Performer):
         bad = [one.message or str(one.outcome) for one in results if one.outcome not in _GOOD]
         if bad:
             return AttemptResult(succeeded=False, message=wording.shorten("; ".join(bad), 1024))
-        changed = any(one.outcome is Outcome.CHANGED for one in results)
+        changed = any(one.outcome is ResourceOutcome.CHANGED for one in results)
         return AttemptResult(succeeded=True, changed=changed)
 
-    def _work(self, desired: Desired, contents: Contents) -> Work:
+    def _work(self, desired: Desired, contents: Contents) -> StageWork:
         found = self.converger
         given = PlanInput(desired, contents, repair=True)  # it is not all that is declared
-        return Work(given, found.observer, found.tools, found.bucket)
+        return StageWork(given, found.observer, found.tools, found.bucket)
 
 
-_GOOD = (Outcome.CHANGED, Outcome.UNCHANGED)
+_GOOD = (ResourceOutcome.CHANGED, ResourceOutcome.UNCHANGED)
 
 
 def _desired(file: File) -> Desired:

@@ -11,7 +11,7 @@ import msgspec
 from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Exclusive, Performer
 from nodemanager.api.maintenance.nodetask import CUT
 from nodemanager.api.maintenance.task_steps import PackagesAction, PackagesBefore, TaskPackage
-from nodemanager.host.base import HostError, NotSupported, PackageManager, UpgradePlanner, Wanted
+from nodemanager.host.base import HostError, NotSupported, PackageManager, UpgradePlanner, WantedPackage
 from nodemanager.host.process.runner import RunError
 from nodemanager.kube import wording
 
@@ -20,7 +20,7 @@ MAX_EVIDENCE: Final = 100
 Versions = Mapping[str, str]
 
 
-class Before(msgspec.Struct, frozen=True, omit_defaults=True):
+class VersionsBefore(msgspec.Struct, frozen=True, omit_defaults=True):
     """How packages were before a step."""
 
     versions: dict[str, str]
@@ -34,7 +34,7 @@ class Packages(Performer):
 
     UNBROKEN = True
     manager: PackageManager | None
-    pins: Callable[[], Sequence[Wanted]]
+    pins: Callable[[], Sequence[WantedPackage]]
     """What ConfigSets want at a certain version: it stays there."""
     exclusive: Exclusive
     earlier: Callable[[PackagesBefore], bytes] = lambda _wanted: b""
@@ -45,26 +45,26 @@ class Packages(Performer):
         manager = self._known()
         async with self.exclusive():
             self._check(action)
-            return msgspec.json.encode(Before(plain(await manager.installed())))
+            return msgspec.json.encode(VersionsBefore(plain(await manager.installed())))
 
     async def perform(self, action: PackagesAction, attempt: Attempt) -> AttemptResult:
         """Change the packages, in one transaction, to its end; nobody breaks off a package manager."""
         manager, problem = self._known(), ""
         async with self.exclusive():
-            before = _before(attempt) or Before(plain(await manager.installed()))
+            before = _before(attempt) or VersionsBefore(plain(await manager.installed()))
             try:
                 await self._change(action, manager)
             except (HostError, RunError) as error:
                 problem = str(error)
             after = plain(await manager.installed())
         lost, new = changes(before.versions, after)
-        inverse = msgspec.json.encode(Before(lost, sorted(new)))
+        inverse = msgspec.json.encode(VersionsBefore(lost, sorted(new)))
         return _told(before.versions, after, problem, inverse)
 
     async def take_back(self, action: PackagesAction, attempt: Attempt) -> AttemptResult:
         """Install what was there, at the versions that were there, and remove what was not."""
         del action
-        manager, before = self._known(), _before(attempt) or Before({}, [])
+        manager, before = self._known(), _before(attempt) or VersionsBefore({}, [])
         async with self.exclusive():
             await _bring_back(manager, before)
         return AttemptResult(succeeded=True)
@@ -89,9 +89,9 @@ class Packages(Performer):
                     " change that"
                 )
 
-    def _earlier(self, wanted: PackagesBefore) -> Before:
+    def _earlier(self, wanted: PackagesBefore) -> VersionsBefore:
         found = self.earlier(wanted)
-        before = msgspec.json.decode(found, type=Before) if found else None
+        before = msgspec.json.decode(found, type=VersionsBefore) if found else None
         if before is None or before.added is None:  # without what it brought, we would remove what others did
             raise HostError(
                 f"cannot bring back packages: this host does not remember step {wanted.step} of the task"
@@ -103,22 +103,24 @@ class Packages(Performer):
         if action.upgrade == "security":
             offered = await planner(manager).upgrades(self.pins(), security=True)
             if offered:
-                await manager.install([Wanted(name, new) for name, (_, new) in sorted(offered.items())])
+                await manager.install(
+                    [WantedPackage(name, new) for name, (_, new) in sorted(offered.items())]
+                )
         elif action.upgrade:
             await manager.upgrade_all(self.pins())
         elif action.restore is not None:
             await _bring_back(manager, self._earlier(action.restore))
         elif action.install:
-            await manager.install([Wanted(one.name, one.version) for one in action.install])
+            await manager.install([WantedPackage(one.name, one.version) for one in action.install])
         else:
             await manager.remove(action.remove)
 
 
-async def _bring_back(manager: PackageManager, before: Before) -> None:
+async def _bring_back(manager: PackageManager, before: VersionsBefore) -> None:
     """Install what was there, at the versions that were there, and remove what was not."""
     lost, new = missing(before, plain(await manager.installed()))
     if lost:
-        await manager.install([Wanted(*one) for one in sorted(lost.items())])
+        await manager.install([WantedPackage(*one) for one in sorted(lost.items())])
     if new:
         await manager.remove(sorted(new))
     lost, new = missing(before, plain(await manager.installed()))
@@ -138,9 +140,9 @@ def planner(manager: PackageManager | None) -> UpgradePlanner:
     )
 
 
-def _before(attempt: Attempt) -> Before | None:
+def _before(attempt: Attempt) -> VersionsBefore | None:
     inverse = attempt.known.inverse
-    return msgspec.json.decode(inverse, type=Before) if inverse else None
+    return msgspec.json.decode(inverse, type=VersionsBefore) if inverse else None
 
 
 def _told(before: Versions, after: Versions, problem: str, inverse: bytes) -> AttemptResult:
@@ -174,7 +176,7 @@ def changes(before: Versions, after: Versions) -> tuple[dict[str, str], set[str]
     return lost, set(after) - set(before)
 
 
-def missing(before: Before, now: Versions) -> tuple[dict[str, str], set[str]]:
+def missing(before: VersionsBefore, now: Versions) -> tuple[dict[str, str], set[str]]:
     """Return what has to be installed, at which version, and what has to go, to have it as before; pure."""
     lost, new = changes(before.versions, now)
     return lost, new if before.added is None else set(before.added) & set(now)

@@ -12,18 +12,18 @@ from nodemanager.agent.tasks.packages import MAX_EVIDENCE, planner
 from nodemanager.api.maintenance.nodetask import OUTPUT_MAX
 from nodemanager.api.maintenance.task_previews import ProposalRef, TaskPreview
 from nodemanager.api.maintenance.task_steps import PreviewAction
-from nodemanager.host.base import HostError, PackageManager, Wanted
+from nodemanager.host.base import HostError, PackageManager, WantedPackage
 from nodemanager.kube import wording
 from nodemanager.plan.steps import Blocked, Step
 
 
 @dataclass(frozen=True, slots=True)
-class Previews(Performer):
+class PlanPreviews(Performer):
     """Makes plans for tasks."""
 
     DROPPED = True
     manager: PackageManager | None
-    pins: Callable[[], Sequence[Wanted]]
+    pins: Callable[[], Sequence[WantedPackage]]
     plan: Callable[[], Awaitable[Sequence[Step]]]
     """Returns what a pass would do."""
     exclusive: Exclusive

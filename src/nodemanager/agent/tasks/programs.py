@@ -12,7 +12,7 @@ from nodemanager.agent.tasks.attempts import INTERRUPTED, Attempt, AttemptResult
 from nodemanager.api.maintenance.task_steps import ExecutionAction, SecretVariable
 from nodemanager.host.base import HostError
 from nodemanager.host.process.runner import Completed, RunError
-from nodemanager.host.process.runs import SHOWN, Program, Runs
+from nodemanager.host.process.runs import SHOWN, ProgramCall, Runs
 from nodemanager.plan.resources import ResourceId
 
 _BY_TEXT: Final = {
@@ -54,7 +54,7 @@ class Programs(Performer):
         try:
             values = await self.secrets(action.secret_env, attempt.timeout)
             argv = (*as_user(action.user), *inside(action.working_directory), *argv_of(action))
-            program = Program(argv, attempt.timeout, {**action.env, **values})
+            program = ProgramCall(argv, attempt.timeout, {**action.env, **values})
             return judged(action, await self.runs.start(_id(attempt), program), values)
         except (HostError, RunError, ValueError) as error:
             return AttemptResult(succeeded=False, message=str(error))

@@ -51,7 +51,7 @@ READ_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ProposedState:
     """What the host would be, or shall be now."""
 
     state: DesiredState
@@ -112,10 +112,10 @@ class Proposals:
         wanted = await self._wanted(chosen, basis)
         return await self.compared(
             replace(wanted, told=basis.told([*staying, *sets], chosen)),
-            Wanted(basis.state, basis.told(basis.everything, basis.sets)),
+            ProposedState(basis.state, basis.told(basis.everything, basis.sets)),
         )
 
-    async def compared(self, wanted: Wanted, now: Wanted) -> TaskPreview:
+    async def compared(self, wanted: ProposedState, now: ProposedState) -> TaskPreview:
         """Return what would be done beyond what is to be done now."""
         then, today = wanted.state.desired, now.state.desired
         async with self.exclusive():
@@ -131,7 +131,7 @@ class Proposals:
         steps = await self.converger.preview(state.desired, state.contents, looking, self.observe_only(state))
         return [*steps, *previewed.held(state.desired)]
 
-    async def _taken_back(self, wanted: Wanted) -> list[Step]:
+    async def _taken_back(self, wanted: ProposedState) -> list[Step]:
         """Return what is done about what no set declares any more."""
         ledger = self.converger.ledger
         if ledger is None or wanted.told is None:
@@ -139,7 +139,11 @@ class Proposals:
         return changes(await Pruner(self.converger, ledger).preview(wanted.state.desired, wanted.told))
 
     def _told(
-        self, steps: Sequence[Step], released: Sequence[PreviewedChange], wanted: Wanted, now: Wanted
+        self,
+        steps: Sequence[Step],
+        released: Sequence[PreviewedChange],
+        wanted: ProposedState,
+        now: ProposedState,
     ) -> TaskPreview:
         tree = Tree(self.converger.observer.tree.root)
         try:
@@ -163,7 +167,7 @@ class Proposals:
         inputs = replace(inputs, nodes=known.nodes or inputs.nodes).knowing(node)
         return Basis(state, states.sets, inputs.config_sets, inputs, node)
 
-    async def _wanted(self, sets: Sequence[ConfigSet], basis: Basis) -> Wanted:
+    async def _wanted(self, sets: Sequence[ConfigSet], basis: Basis) -> ProposedState:
         renderer, kinds, node = self.references.renderer, self.declared.desired_states.kinds, basis.node
         needed = await referring.referenced(renderer, sets, node)
         until = asyncio.get_running_loop().time() + READ_SECONDS
@@ -189,7 +193,7 @@ class Proposals:
                 if secrets.keys() >= names.keys():
                     keys[file.path] = "".join(secrets[one].metadata.uid for one in names).encode()
         declared = drift.declarations(desired, contents, kinds)
-        return Wanted(DesiredState(desired, contents, declared, kinds), keys=keys)
+        return ProposedState(DesiredState(desired, contents, declared, kinds), keys=keys)
 
     async def _found(self, resource: Any, names: Sequence[str], until: float) -> dict[str, Any]:
         """Return those objects that this host may read; all of them together are not waited for long."""

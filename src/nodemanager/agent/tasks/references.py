@@ -11,7 +11,7 @@ import msgspec
 
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
-from nodemanager.agent.declared.sources import Sources
+from nodemanager.agent.declared.sources import DeclaredSources
 from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.tasks.programs import Values
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
@@ -38,7 +38,7 @@ class TaskReferences:
     """Reads what steps refer to."""
 
     link: ApiLink
-    sources: Sources
+    sources: DeclaredSources
     renderer: Rendering
     config_sets: Callable[[], Awaitable[Sequence[ConfigSet]]]
     """Returns the sets of this host: what they say as data is for files of tasks, too."""

@@ -22,7 +22,7 @@ from nodemanager.client.patches import MergePatch, difference
 from nodemanager.kube import errors
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.plan.tasks import reports
-from nodemanager.plan.tasks.admission import Refused
+from nodemanager.plan.tasks.admission import RefusedTask
 from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.cache import Cache
 
@@ -36,7 +36,7 @@ Say = Callable[[NodeTask], NodeTaskStatus | None]
 """Returns what the status of a task shall be; None = nothing is to be said any more."""
 
 
-class Gone(Exception):
+class TaskGone(Exception):
     """The task is no more, or has been ended by somebody else."""
 
 
@@ -62,12 +62,12 @@ class TaskReporter:
     _hurry: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def claim(self, entry: Entry) -> None:
-        """Write that the task is ours; raises `Gone`, `ClaimLost`, or KubeError if that is not known."""
+        """Write that the task is ours; raises `TaskGone`, `ClaimLost`, or KubeError if that is not known."""
         say = self._of(entry)
 
         def claim(task: NodeTask) -> NodeTaskStatus | None:
             if is_ended(task.status):
-                raise Gone(entry.name)
+                raise TaskGone(entry.name)
             return say(task)
 
         await self._write(entry.record.uid, entry.name, claim)
@@ -87,7 +87,7 @@ class TaskReporter:
         """Have it reported how far a task got, whether that was said before or not."""
         self._owe(entry.record.uid, entry.name, self._of(entry))
 
-    def refuse(self, task: NodeTask, refused: Refused) -> None:
+    def refuse(self, task: NodeTask, refused: RefusedTask) -> None:
         """Have it reported that a task is not done."""
         self._owe(
             task.metadata.uid, task.metadata.name, lambda now: reports.of_refusal(now, refused, self.now())
@@ -132,7 +132,7 @@ class TaskReporter:
 
     async def _report(self) -> None:
         for uid, owed in list(self._owed.items()):
-            with contextlib.suppress(Gone, ClaimLost):
+            with contextlib.suppress(TaskGone, ClaimLost):
                 try:
                     await self._write(uid, *owed)
                 except (errors.Invalid, errors.Forbidden, errors.BadRequest) as error:
@@ -163,10 +163,10 @@ class TaskReporter:
                 if known is None:
                     known = await client.get(NODE_TASKS, name, namespace)
                 if known.metadata.uid != uid:
-                    raise Gone(name)
+                    raise TaskGone(name)
                 task = await self._patched(known, say(known) or known.status)
             except errors.NotFound:
-                raise Gone(name) from None
+                raise TaskGone(name) from None
             except errors.Conflict:
                 if not left:
                     raise

@@ -23,13 +23,20 @@ import msgspec
 
 from nodemanager.agent.tasks.engine import TaskEngine
 from nodemanager.agent.tasks.ledger import Entry
-from nodemanager.agent.tasks.reporter import ClaimLost, Gone, TaskReporter
+from nodemanager.agent.tasks.reporter import ClaimLost, TaskGone, TaskReporter
 from nodemanager.agent.tasks.telling import TaskNews
 from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.host.base import Busy, HostError
 from nodemanager.kube import errors
 from nodemanager.plan.tasks import admission
-from nodemanager.plan.tasks.admission import CLAIMED_ELSEWHERE, Known, Later, Refused, Situation, Taken
+from nodemanager.plan.tasks.admission import (
+    CLAIMED_ELSEWHERE,
+    KnownTask,
+    Later,
+    RefusedTask,
+    Situation,
+    Taken,
+)
 from nodemanager.plan.tasks.record import StepRecord, TaskPhase, TaskRecord
 from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.cache import Cache
@@ -236,9 +243,9 @@ class TaskPart:
                     fresh.append(task)
                 case Later(at):
                     self._later = min(at, self._later or at)
-                case Known(record):
+                case KnownTask(record):
                     self._repeat(engine, task, record)
-                case Refused() as refused:
+                case RefusedTask() as refused:
                     self._refuse(engine, task, refused)
                     if refused.reason == CLAIMED_ELSEWHERE:  # unless it turns out that nobody else is there
                         at = here.now + timedelta(seconds=NAP)
@@ -251,7 +258,7 @@ class TaskPart:
         if record.phase.is_end and task.status.phase != record.phase:
             self._reporter.repeat(engine.ledger.entries[record.uid])
 
-    def _refuse(self, engine: TaskEngine, task: NodeTask, refused: Refused) -> None:
+    def _refuse(self, engine: TaskEngine, task: NodeTask, refused: RefusedTask) -> None:
         uid = task.metadata.uid
         if uid == self._turn.task or not self._news.refused(task, refused):
             return  # nobody knows better than we what becomes of it; or it was said before
@@ -295,7 +302,7 @@ class TaskPart:
         """Have the API know that the task is ours; None = it is not. Nothing of it is done before."""
         try:
             await self._reporter.claim(entry)
-        except Gone:
+        except TaskGone:
             engine.drop(entry, TaskPhase.REFUSED, "", "it was ended or deleted before it began")
             return None
         except ClaimLost:

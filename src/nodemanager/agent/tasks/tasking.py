@@ -26,7 +26,7 @@ from nodemanager.agent.tasks.engine import TaskEngine
 from nodemanager.agent.tasks.files import Files
 from nodemanager.agent.tasks.ledger import Entry, LedgerFolder
 from nodemanager.agent.tasks.packages import Packages
-from nodemanager.agent.tasks.previews import Previews
+from nodemanager.agent.tasks.previews import PlanPreviews
 from nodemanager.agent.tasks.probes import Probes
 from nodemanager.agent.tasks.programs import Programs
 from nodemanager.agent.tasks.reboots import Reboots
@@ -278,7 +278,7 @@ def _performers(setup: TaskSetup, boot_id: str, runs: Runs, ledger: LedgerFolder
         "probe": probes,
         "file": Files(converger, references.contents, exclusive, lambda: _paths(declared)),
         "agent_upgrade": LatePerformer(upgrade_agent),
-        "preview": Previews(tools.packages, lambda: states.pins, plan, exclusive, propose),
+        "preview": PlanPreviews(tools.packages, lambda: states.pins, plan, exclusive, propose),
         **at_edge,
     }
     return for_all(ACTIONS, performers)

@@ -9,7 +9,7 @@ from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.tasks.ledger import Entry
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.nodetask import NodeTask
-from nodemanager.plan.tasks.admission import CLAIMED_ELSEWHERE, REFUSALS, Refused
+from nodemanager.plan.tasks.admission import CLAIMED_ELSEWHERE, REFUSALS, RefusedTask
 from nodemanager.plan.tasks.record import TaskPhase
 from nodemanager.runtime.metrics import Registry
 
@@ -39,7 +39,7 @@ class TaskNews:
         )
         gauge.labels(self._node).set_function(lambda: float(running()))
 
-    def refused(self, task: NodeTask, refused: Refused) -> bool:
+    def refused(self, task: NodeTask, refused: RefusedTask) -> bool:
         """Count and tell that a task is not done; False = that was said before."""
         key = task.metadata.uid, refused.reason
         if key in self._refused:

@@ -55,7 +55,7 @@ class RecordedObject(Struct):
     """Where the change came from, such as the URL of a commit. A claim."""
 
 
-class Gate(Struct):
+class RecordedGate(Struct):
     """What a gate, a window or a budget said."""
 
     reason: str = ""
@@ -64,7 +64,7 @@ class Gate(Struct):
     """How many hosts it holds up; 0 = it does not count them."""
 
 
-class Step(Struct):
+class RecordedStep(Struct):
     """A step of a task that ended."""
 
     name: str = ""
@@ -117,11 +117,11 @@ class Record(Struct):
     reason: str = ""
     """A reason code, as in the status."""
     message: str = ""
-    gates: list[Gate] = []
+    gates: list[RecordedGate] = []
     plan_hash: str = ""
     approval: str = ""
     """Name of the MaintenanceApproval, or hash that it was for; of an alarm, what accepts it."""
-    step: Step | None = None
+    step: RecordedStep | None = None
     files: list[FileChange] = []
     evidence_digest: str = ""
     count: int = 0
@@ -195,7 +195,7 @@ def _cut(record: Record, text: int, groups: int, gates: int, files: int) -> Reco
         message=cut(record.message, text),
         approval=cut(record.approval, 253),
         gates=[
-            Gate(reason=cut(one.reason, 64), object=cut(one.object, text), hosts=one.hosts)
+            RecordedGate(reason=cut(one.reason, 64), object=cut(one.object, text), hosts=one.hosts)
             for one in record.gates[:gates]
         ],
         files=record.files[:files],

@@ -36,7 +36,7 @@ Peers = Mapping[str, ConfigSet]
 ALONE: Final[Peers] = {}
 
 
-class Standing(StrEnum):
+class ChangeState(StrEnum):
     """How a set is with one change of its group."""
 
     NEXT = "next"
@@ -49,7 +49,7 @@ class Standing(StrEnum):
     """It does not publish this change."""
 
 
-class Content(StrEnum):
+class ContentSource(StrEnum):
     """Where a host takes the content of a set from."""
 
     SPEC = "spec"
@@ -63,12 +63,12 @@ class Content(StrEnum):
 class Choice(NamedTuple):
     """What of a set is for a host."""
 
-    content: Content
+    content: ContentSource
     revision: RevisionRef | None = None
     """None = nothing."""
 
 
-class Wait(NamedTuple):
+class ChangeWait(NamedTuple):
     """Why a host does not have what it shall have of a set."""
 
     code: str
@@ -159,16 +159,16 @@ def members_of(config_set: ConfigSet, peers: Peers) -> Iterable[ConfigSet]:
     return [one for one in meant if not one.metadata.deletion_timestamp]
 
 
-def standing(name: str, status: RolloutStatus | None, change: GroupRef) -> Standing:
+def standing(name: str, status: RolloutStatus | None, change: GroupRef) -> ChangeState:
     """Return how the set of a name is with a change of its group, by what is published there."""
     if status is None or status.group is None or status.group.id != change.id:
-        return Standing.ELSEWHERE
+        return ChangeState.ELSEWHERE
     digest = change.digest_of(name)
     if status.next is not None:
-        return Standing.NEXT if status.next.digest == digest else Standing.ELSEWHERE
+        return ChangeState.NEXT if status.next.digest == digest else ChangeState.ELSEWHERE
     if status.stable is not None and status.stable.digest == digest:
-        return Standing.PROVEN
-    return Standing.REFUSED if status.refused is not None else Standing.ELSEWHERE
+        return ChangeState.PROVEN
+    return ChangeState.REFUSED if status.refused is not None else ChangeState.ELSEWHERE
 
 
 def has_turn_together(config_set: ConfigSet, host: ObjectMeta, peers: Peers) -> bool | None:
@@ -180,11 +180,11 @@ def has_turn_together(config_set: ConfigSet, host: ObjectMeta, peers: Peers) -> 
     found = [known[one.name].status.rollout if one.name in known else None for one in own.group.members]
     named = zip(own.group.members, found, strict=True)
     standings = {standing(one.name, status, own.group) for one, status in named}
-    if Standing.ELSEWHERE in standings or {Standing.PROVEN, Standing.REFUSED} <= standings:
+    if ChangeState.ELSEWHERE in standings or {ChangeState.PROVEN, ChangeState.REFUSED} <= standings:
         return None
-    if Standing.PROVEN in standings:
+    if ChangeState.PROVEN in standings:
         return True  # whenever a host joined
-    if Standing.REFUSED in standings:
+    if ChangeState.REFUSED in standings:
         return False
     return all(status is not None and has_turn(status, host) for status in found)
 
@@ -196,7 +196,7 @@ def is_half_stable(config_set: ConfigSet, peers: Peers) -> bool:
     changes = {one.group.id: one.group for one in known.values() if one is not None and one.group is not None}
     for change in (one for one in changes.values() if one.id):
         found = {standing(one.name, known.get(one.name), change) for one in change.members}
-        if {Standing.PROVEN, Standing.NEXT} <= found:
+        if {ChangeState.PROVEN, ChangeState.NEXT} <= found:
             return True
     return False
 
@@ -210,7 +210,7 @@ def is_left_behind(config_set: ConfigSet, members: Iterable[ConfigSet]) -> bool:
     published = (one.status.rollout for one in members)
     changes = [one.group for one in published if one is not None and one.next is not None and one.group]
     mine = (one for one in changes if one.digest_of(name))
-    return any(standing(name, status, one) is Standing.ELSEWHERE for one in mine)
+    return any(standing(name, status, one) is ChangeState.ELSEWHERE for one in mine)
 
 
 def in_stages(config_set: ConfigSet) -> bool:
@@ -246,23 +246,23 @@ def is_for_all(config_set: ConfigSet) -> bool:
 def chosen(config_set: ConfigSet, host: ObjectMeta, peers: Peers = ALONE) -> Choice:
     """Return what of a set is for a host, by its ManagedNode, whatever its labels say."""
     if not in_stages(config_set):
-        return Choice(Content.SPEC)
+        return Choice(ContentSource.SPEC)
     status = config_set.status.rollout
     if status is None:
-        return Choice(Content.HELD)
+        return Choice(ContentSource.HELD)
     members = list(members_of(config_set, peers))
     if not all(map(is_decided, (config_set, *members))):
         # Nobody has decided about it yet: what was decided about may be older than what hosts have.
-        return Choice(Content.HELD, status.stable)
+        return Choice(ContentSource.HELD, status.stable)
     if status.next is None:
         if is_left_behind(config_set, members):
-            return Choice(Content.HELD, status.stable)
-        return Choice(Content.REVISION, status.stable)
+            return Choice(ContentSource.HELD, status.stable)
+        return Choice(ContentSource.REVISION, status.stable)
     grouped = is_grouped(config_set)
     turn = has_turn_together(config_set, host, peers) if grouped else has_turn(status, host)
     if turn is None:
-        return Choice(Content.HELD, status.stable)
-    return Choice(Content.REVISION, status.next if turn else status.stable)
+        return Choice(ContentSource.HELD, status.stable)
+    return Choice(ContentSource.REVISION, status.next if turn else status.stable)
 
 
 def for_host(
@@ -276,16 +276,16 @@ def for_host(
     that has nothing of any takes what is stable, unless that is the old of one set and the new of another.
     """
     choice = chosen(config_set, host, peers)
-    if choice.content is Content.SPEC or (choice.content is Content.HELD and kept is not None):
+    if choice.content is ContentSource.SPEC or (choice.content is ContentSource.HELD and kept is not None):
         return choice
     if is_meant(choice.revision, host.labels):
-        held = choice.content is Content.HELD and (holds or is_half_stable(config_set, peers))
-        return choice if held else Choice(Content.REVISION, choice.revision)
-    if choice.content is Content.HELD and choice.revision is None:
+        held = choice.content is ContentSource.HELD and (holds or is_half_stable(config_set, peers))
+        return choice if held else Choice(ContentSource.REVISION, choice.revision)
+    if choice.content is ContentSource.HELD and choice.revision is None:
         waits = matching.matches(config_set, host.labels)
     else:
         waits = kept is not None and may_be_ahead(config_set, kept, choice)
-    return Choice(Content.HELD if waits else Content.REVISION)
+    return Choice(ContentSource.HELD if waits else ContentSource.REVISION)
 
 
 def may_be_ahead(config_set: ConfigSet, kept: ConfigSet, choice: Choice) -> bool:

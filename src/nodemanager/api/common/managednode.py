@@ -257,7 +257,7 @@ class Drift(Struct, omit_defaults=False):
     ] = []
 
 
-class OperatingSystem(Struct):
+class HostOperatingSystem(Struct):
     """What runs on a host, as its os-release says."""
 
     id: Annotated[str, meta("ID, such as debian.", pattern=ASCII, max_length=64)] = ""
@@ -291,7 +291,7 @@ class ManagedNodeStatus(Struct):
         str, meta("Version of the agent on the host.", pattern=ASCII, max_length=256)
     ] = ""
     release: Annotated[str, meta("Kernel release, as in uname -r.", pattern=ASCII, max_length=256)] = ""
-    os: Annotated[OperatingSystem | None, meta("Operating system of the host.")] = None
+    os: Annotated[HostOperatingSystem | None, meta("Operating system of the host.")] = None
     heartbeat: Annotated[Heartbeat | None, meta("Sign of life, kept out of this object to spare writes.")] = (
         None
     )

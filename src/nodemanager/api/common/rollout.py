@@ -265,7 +265,7 @@ class RolloutCounts(Struct, omit_defaults=False):
     ] = 0
 
 
-class Turn(Struct):
+class ThresholdTurn(Struct):
     """Since when a threshold is so."""
 
     threshold: Annotated[int, meta("Hosts whose position is below have their turn.", minimum=0)] = 0
@@ -316,7 +316,7 @@ class RolloutStatus(Struct):
         ),
     ] = 0
     turns: Annotated[
-        list[Turn],
+        list[ThresholdTurn],
         meta(
             "When it became so; several steps may be told as one, the oldest ones first.", max_items=MAX_TURNS
         ),

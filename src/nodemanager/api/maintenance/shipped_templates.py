@@ -26,7 +26,7 @@ DIGEST: Final = "maintenance.nodemanager/shipped-digest"
 _FOLDER: Final = "templates"
 
 
-class Fate(Enum):
+class TemplateFate(Enum):
     """What is to be done to a template."""
 
     CREATE = "created"
@@ -35,10 +35,10 @@ class Fate(Enum):
     KEEP = "kept"
 
 
-class Verdict(NamedTuple):
+class TemplateVerdict(NamedTuple):
     """What is to be done to a template, and why it is kept as it is."""
 
-    fate: Fate
+    fate: TemplateFate
     why: str = ""
 
 
@@ -71,28 +71,28 @@ def digest(spec: Untyped) -> str:
     return hashlib.sha256(msgspec.json.encode(spec, order="deterministic")).hexdigest()[:16]
 
 
-def decide(ours: Untyped, present: Untyped | None) -> Verdict:
+def decide(ours: Untyped, present: Untyped | None) -> TemplateVerdict:
     """Return what is to be done to one of our templates, given what is there under its name."""
     if present is None:
-        return Verdict(Fate.CREATE)
+        return TemplateVerdict(TemplateFate.CREATE)
     meta, spec = present["metadata"], present.get("spec") or {}
     owner = (meta.get("labels") or {}).get(MANAGED_BY, "")
     if owner != US:
-        return Verdict(Fate.KEEP, f"{owner} manages it" if owner else "it is not ours")
+        return TemplateVerdict(TemplateFate.KEEP, f"{owner} manages it" if owner else "it is not ours")
     if (meta.get("annotations") or {}).get(DIGEST) != digest(spec):
-        return Verdict(Fate.KEEP, "somebody changed it")
+        return TemplateVerdict(TemplateFate.KEEP, "somebody changed it")
     if spec == ours["spec"]:
-        return Verdict(Fate.SAME)
+        return TemplateVerdict(TemplateFate.SAME)
     if _number(spec) > _number(ours["spec"]):
-        return Verdict(
-            Fate.KEEP, f"it is version {spec['version']}, and ours {ours['spec']['version']} is older"
+        return TemplateVerdict(
+            TemplateFate.KEEP, f"it is version {spec['version']}, and ours {ours['spec']['version']} is older"
         )
-    return Verdict(Fate.UPDATE)
+    return TemplateVerdict(TemplateFate.UPDATE)
 
 
 def renewed(ours: Untyped, present: Untyped) -> Untyped:
     """Return what one that is there becomes: itself, unless it is an older one of ours."""
-    if decide(ours, present).fate is not Fate.UPDATE:
+    if decide(ours, present).fate is not TemplateFate.UPDATE:
         return present
     meta = present["metadata"]
     annotations = {**meta["annotations"], **ours["metadata"]["annotations"]}

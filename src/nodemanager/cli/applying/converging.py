@@ -13,7 +13,7 @@ from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.report import host_inventory
 from nodemanager.cli.views import output, waiting
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Contents, Desired
 from nodemanager.plan.templates import references
@@ -34,8 +34,8 @@ async def converge(
     async with waiting.told(lambda: f"at work: {managed_host.progress.program() or 'this host'}"):
         results = await managed_host.converger.run(desired, made)
     # Here nobody brings what is missing while we wait.
-    results = [replace(one, outcome=Outcome.BLOCKED) if one.awaits else one for one in results]
-    held = [Result(one, (), Outcome.BLOCKED, why) for one, why in desired.held.items()]
+    results = [replace(one, outcome=ResourceOutcome.BLOCKED) if one.awaits else one for one in results]
+    held = [Result(one, (), ResourceOutcome.BLOCKED, why) for one, why in desired.held.items()]
     return results + held
 
 
@@ -70,12 +70,16 @@ def plain(one: Result) -> dict[str, Any]:
 
 def report(results: Sequence[Result], style: output.Style) -> list[str]:
     """Return what was done, what could not be, and how many were fine."""
-    colours = {Outcome.CHANGED: "green", Outcome.FAILED: "red", Outcome.BLOCKED: "yellow"}
+    colours = {
+        ResourceOutcome.CHANGED: "green",
+        ResourceOutcome.FAILED: "red",
+        ResourceOutcome.BLOCKED: "yellow",
+    }
     said = []
     for one in results:
-        if one.outcome is not Outcome.UNCHANGED:
+        if one.outcome is not ResourceOutcome.UNCHANGED:
             name = style.paint(output.one_line(str(one.id)), colours[one.outcome])
             said.append(f"{name}  {one.outcome}: {output.one_line(one.message, MAX)}")
-    counts = {outcome: sum(one.outcome is outcome for one in results) for outcome in Outcome}
+    counts = {outcome: sum(one.outcome is outcome for one in results) for outcome in ResourceOutcome}
     shown = ", ".join(f"{number} {outcome}" for outcome, number in counts.items() if number)
     return [*said, shown or "nothing is declared for this host"]

@@ -12,7 +12,7 @@ from nodemanager.api import crds
 from nodemanager.api.maintenance import shipped_templates
 from nodemanager.api.rights import policies
 from nodemanager.cli.embedded import host_quotas
-from nodemanager.cli.settings.audit_options import AuditSettings
+from nodemanager.cli.settings.audit_options import ApiAuditSettings
 from nodemanager.kube import core
 from nodemanager.server.bootstrap import Preset, as_it_is, with_our_spec
 from nodemanager.server.embedded import ServerOptions
@@ -22,10 +22,10 @@ NAMESPACE: Final = "nodemanager"
 
 
 def options(
-    data_dir: Path, endpoint: Endpoint, namespace: str = NAMESPACE, audit: AuditSettings | None = None
+    data_dir: Path, endpoint: Endpoint, namespace: str = NAMESPACE, audit: ApiAuditSettings | None = None
 ) -> ServerOptions:
     """Return how to serve our API from a folder."""
-    chosen = (audit or AuditSettings()).options(data_dir)
+    chosen = (audit or ApiAuditSettings()).options(data_dir)
     return ServerOptions(data_dir, endpoint, namespace, presets(namespace), host_quotas.rule(), chosen)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from nodemanager.api.maintenance import shipped_templates
 from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEMPLATES
-from nodemanager.api.maintenance.shipped_templates import DIGEST, Fate
+from nodemanager.api.maintenance.shipped_templates import DIGEST, TemplateFate
 from nodemanager.client.calls import WriteOptions
 from nodemanager.client.patches import JsonPatch
 from nodemanager.client.verbs import Client
@@ -68,13 +68,13 @@ class TemplateChanges:
     async def _bring(self, ours: Untyped, name: str) -> str:
         present = await self._read(name)
         fate, why = shipped_templates.decide(ours, present)
-        if fate is Fate.KEEP:
+        if fate is TemplateFate.KEEP:
             self._progress(
                 f"note: template {name} stays as it is: {why}; to get ours, delete it and run this again"
             )
         elif present is None:
             await self._create(ours)
-        elif fate is Fate.UPDATE:
+        elif fate is TemplateFate.UPDATE:
             await self._update(ours, present)
         return fate.value
 

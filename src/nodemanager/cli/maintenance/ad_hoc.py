@@ -26,7 +26,7 @@ NAME_PART = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class AdHocWork:
     """What somebody wants done, once."""
 
     template: str
@@ -40,7 +40,7 @@ class Wanted:
     """Fields of the spec: budget, stopAfter, disruption."""
 
 
-async def check(client: Client, namespace: str, wanted: Wanted) -> list[str]:
+async def check(client: Client, namespace: str, wanted: AdHocWork) -> list[str]:
     """Return the names of the hosts that are meant; raise what stands against it before anything is."""
     what = f"cannot run {wanted.template}: "
     template = await _template(client, namespace, wanted, what)
@@ -58,7 +58,7 @@ async def check(client: Client, namespace: str, wanted: Wanted) -> list[str]:
     return await _hosts(client, namespace, wanted, what)
 
 
-async def _template(client: Client, namespace: str, wanted: Wanted, what: str) -> NodeOperationTemplate:
+async def _template(client: Client, namespace: str, wanted: AdHocWork, what: str) -> NodeOperationTemplate:
     try:
         with kinds.installed(NODE_OPERATION_TEMPLATES):
             return await client.get(NODE_OPERATION_TEMPLATES, wanted.template, namespace)
@@ -71,7 +71,7 @@ async def _template(client: Client, namespace: str, wanted: Wanted, what: str) -
         ) from error
 
 
-async def _window(client: Client, namespace: str, wanted: Wanted, what: str) -> None:
+async def _window(client: Client, namespace: str, wanted: AdHocWork, what: str) -> None:
     try:
         await client.get(MAINTENANCE_WINDOWS, wanted.window, namespace)
     except errors.NotFound as error:
@@ -81,7 +81,7 @@ async def _window(client: Client, namespace: str, wanted: Wanted, what: str) -> 
         ) from error
 
 
-async def _hosts(client: Client, namespace: str, wanted: Wanted, what: str) -> list[str]:
+async def _hosts(client: Client, namespace: str, wanted: AdHocWork, what: str) -> list[str]:
     found: Sequence[ManagedNode] = (
         await client.list(MANAGED_NODES, Selection(namespace, wanted.selector))
     ).items
@@ -102,7 +102,7 @@ async def _hosts(client: Client, namespace: str, wanted: Wanted, what: str) -> l
     return names
 
 
-def body(wanted: Wanted) -> dict[str, Any]:
+def body(wanted: AdHocWork) -> dict[str, Any]:
     """Return the NodeMaintenance."""
     operation: dict[str, Any] = {
         "name": OPERATION,
@@ -123,7 +123,7 @@ def body(wanted: Wanted) -> dict[str, Any]:
     return {"metadata": {"generateName": f"{wanted.template[:NAME_PART].rstrip('-.')}-"}, "spec": spec}
 
 
-async def create(client: Client, namespace: str, wanted: Wanted) -> NodeMaintenance:
+async def create(client: Client, namespace: str, wanted: AdHocWork) -> NodeMaintenance:
     """Create it."""
     with kinds.installed(NODE_MAINTENANCES):
         return await client.create(NODE_MAINTENANCES, body(wanted), namespace)

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from nodemanager.cli.maintenance.judged import Judged
-from nodemanager.cli.maintenance.reading import Surroundings
+from nodemanager.cli.maintenance.reading import MaintenanceReading
 from nodemanager.client import node_draining
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
@@ -34,7 +34,7 @@ class Leaving(NamedTuple):
 
 
 async def leaving(
-    client: Client, judged: Judged, around: Surroundings
+    client: Client, judged: Judged, around: MaintenanceReading
 ) -> tuple[dict[str, Leaving], tuple[str, ...]]:
     """Return the pods of the first hosts that would be drained, and what could not be read of them."""
     hosts = _drained(judged, around)[:MOST]
@@ -63,7 +63,7 @@ async def left_on(client: Client, host: str) -> str:
     return f"{plural(found.pods, 'pod')} left on the Node{kept}"
 
 
-def _drained(judged: Judged, around: Surroundings) -> list[str]:
+def _drained(judged: Judged, around: MaintenanceReading) -> list[str]:
     """Return the hosts that are yet to be drained: Kubernetes Nodes, if the maintenance drains at all."""
     plan, spec = judged.plan, judged.maintenance.spec
     if plan is None or not beginning.rules_of(spec, judged.inputs.calendar.spec, plan.work).drains:

@@ -23,7 +23,7 @@ STOPPED: Final = "Stopped"
 
 
 @dataclass(frozen=True, slots=True)
-class HostState:
+class FollowedHost:
     """How far a host is."""
 
     state: str
@@ -35,7 +35,7 @@ class Progressed:
     """How far a run is."""
 
     maintenance: NodeMaintenance
-    hosts: Mapping[str, HostState]
+    hosts: Mapping[str, FollowedHost]
     """Those that something is known of."""
 
     @property
@@ -73,19 +73,19 @@ async def follow(client: Client, name: str, namespace: str) -> AsyncIterator[Pro
             await asyncio.sleep(POLL_SECONDS)
 
 
-def states(found: NodeMaintenance, tasks: list[NodeTask]) -> dict[str, HostState]:
+def states(found: NodeMaintenance, tasks: list[NodeTask]) -> dict[str, FollowedHost]:
     """Return how far hosts are: by their newest try, and by what the operator says of those that wait."""
-    shown: dict[str, HostState] = {}
+    shown: dict[str, FollowedHost] = {}
     ours = [
         task for task in tasks if task.spec.reason is None or task.spec.reason.uid in ("", found.metadata.uid)
     ]
     for one in tries.tries(ours):
         status = one.task.status
         step = f"step {status.step}" if status.step and status.phase == "Running" else ""
-        shown[one.task.spec.node_name] = HostState(one.phase or "Pending", one.message or step)
+        shown[one.task.spec.node_name] = FollowedHost(one.phase or "Pending", one.message or step)
     for wait in found.status.waiting:
         for host in wait.first:
             known = shown.get(host)
             if known is None or known.state in ("Pending", "Succeeded"):
-                shown[host] = HostState(wait.reason, wait.object)
+                shown[host] = FollowedHost(wait.reason, wait.object)
     return shown

@@ -9,20 +9,20 @@ from datetime import datetime
 from nodemanager.api.maintenance.maintenance_status import RealtimePlan
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.controllers.node_maintenances.inputs import Inputs, Problem
-from nodemanager.fleet.maintenance.decide import Wait
+from nodemanager.fleet.maintenance.decide import HostWait
 from nodemanager.fleet.maintenance.plan import Plan
-from nodemanager.fleet.maintenance.progress import Progress
+from nodemanager.fleet.maintenance.progress import RunProgress
 
 
 @dataclass(frozen=True, slots=True)
 class HostsJudged:
     """What is decided about the hosts."""
 
-    waits: Mapping[str, Wait] = field(default_factory=dict)
+    waits: Mapping[str, HostWait] = field(default_factory=dict)
     """Those that wait, or are in work."""
     starts: frozenset[str] = frozenset()
     """Those that are begun with at the operator's next look."""
-    progress: Mapping[str, Progress] = field(default_factory=dict)
+    progress: Mapping[str, RunProgress] = field(default_factory=dict)
     """How far those of the run are."""
 
 

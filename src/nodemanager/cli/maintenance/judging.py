@@ -11,17 +11,17 @@ from nodemanager.api.maintenance.maintenance_status import VALID, RunState
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.cli.maintenance import planning
 from nodemanager.cli.maintenance.judged import HostsJudged, Judged, RealtimeJudged
-from nodemanager.cli.maintenance.reading import Found, Surroundings
+from nodemanager.cli.maintenance.reading import MaintenanceReading, NamespaceObjects
 from nodemanager.controllers.node_maintenances import observing, realtime_sets, undertaking, upcoming
 from nodemanager.controllers.node_maintenances.gates import gates_of
 from nodemanager.controllers.node_maintenances.gates import told as gates_told
 from nodemanager.controllers.node_maintenances.inputs import Problem
 from nodemanager.controllers.node_maintenances.status import remembering
-from nodemanager.controllers.node_maintenances.undertaking import Seen
+from nodemanager.controllers.node_maintenances.undertaking import MaintenanceSnapshot
 from nodemanager.fleet.maintenance import openings, realtime
-from nodemanager.fleet.maintenance.decide import Wait, decide
-from nodemanager.fleet.maintenance.facts import Facts, HostFacts, Run
-from nodemanager.fleet.maintenance.passes import Look, look
+from nodemanager.fleet.maintenance.decide import HostWait, decide
+from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts, Run
+from nodemanager.fleet.maintenance.passes import MaintenanceLook, look
 from nodemanager.fleet.maintenance.realtime import RealtimeError
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.rollout import on_the_way
@@ -30,7 +30,7 @@ from nodemanager.kube import conditions
 _UNREAD: Final = (Reason.NODES_UNKNOWN, Reason.NODE_LABELS_UNKNOWN)
 
 
-def judge(maintenance: NodeMaintenance, around: Surroundings) -> Judged:
+def judge(maintenance: NodeMaintenance, around: MaintenanceReading) -> Judged:
     """Return what happens to the hosts of a maintenance, and when."""
     seen = _seen(maintenance, around)
     _, problem = undertaking.of_run(seen, around.reader)
@@ -62,7 +62,9 @@ def _told(maintenance: NodeMaintenance) -> Problem | None:
     return Problem(Reason(found.reason), "", found.message)
 
 
-def _with_plan(judged: Judged, seen: Seen, run: RunState | None, around: Surroundings) -> Judged:
+def _with_plan(
+    judged: Judged, seen: MaintenanceSnapshot, run: RunState | None, around: MaintenanceReading
+) -> Judged:
     plan = planning.plan(judged, seen, run, around) if run is not None else None
     said, shown = judged.maintenance.status, {plan.hash} if plan is not None else set()
     if said.run is not None and said.plan is not None:
@@ -72,7 +74,7 @@ def _with_plan(judged: Judged, seen: Seen, run: RunState | None, around: Surroun
     return replace(judged, plan=plan, approvers=approvers, realtime=_realtime(seen, around))
 
 
-def _realtime(seen: Seen, around: Surroundings) -> RealtimeJudged | None:
+def _realtime(seen: MaintenanceSnapshot, around: MaintenanceReading) -> RealtimeJudged | None:
     """Return what is enforced at all times, as far as it can be read."""
     sets: dict[str, ConfigSet] = {}
     for operation in realtime.operations(seen.maintenance):
@@ -84,7 +86,7 @@ def _realtime(seen: Seen, around: Surroundings) -> RealtimeJudged | None:
     return RealtimeJudged(plan, undertaking.approvers(seen.maintenance, plan.hash, around.caches))
 
 
-def _hosts(judged: Judged, found: Look) -> HostsJudged:
+def _hosts(judged: Judged, found: MaintenanceLook) -> HostsJudged:
     decision = found.decision
     if decision is not None:
         waits = {wait.host: wait for wait in decision.waits}
@@ -96,20 +98,24 @@ def _hosts(judged: Judged, found: Look) -> HostsJudged:
     else:
         paused = judged.maintenance.spec.paused
         reason, about = Reason.PAUSED if paused else found.reason or Reason.NOTHING_DUE, ""
-    return HostsJudged({host: Wait(host, reason, about, next_check=judged.next_run) for host in judged.names})
+    return HostsJudged(
+        {host: HostWait(host, reason, about, next_check=judged.next_run) for host in judged.names}
+    )
 
 
-def _seen(maintenance: NodeMaintenance, around: Surroundings) -> Seen:
+def _seen(maintenance: NodeMaintenance, around: MaintenanceReading) -> MaintenanceSnapshot:
     found, uid = around.found, maintenance.metadata.uid
     tasks = [one for one in found.tasks if one.spec.reason is not None and one.spec.reason.uid == uid]
     inputs = around.inputs[maintenance.metadata.name]
-    return Seen(maintenance, found.now, found.hosts, inputs, tasks, remembering.run_of(maintenance))
+    return MaintenanceSnapshot(
+        maintenance, found.now, found.hosts, inputs, tasks, remembering.run_of(maintenance)
+    )
 
 
-def _facts(seen: Seen, around: Surroundings, judged: Judged) -> Facts:
+def _facts(seen: MaintenanceSnapshot, around: MaintenanceReading, judged: Judged) -> MaintenanceFacts:
     """Return what the decision about a run is made from."""
     run, problem = seen.run or Run("", seen.now), judged.problem
-    return Facts(
+    return MaintenanceFacts(
         uid=seen.maintenance.metadata.uid,
         spec=seen.maintenance.spec,
         run=run,
@@ -125,7 +131,7 @@ def _facts(seen: Seen, around: Surroundings, judged: Judged) -> Facts:
     )
 
 
-def hosts(found: Found, maintenance: NodeMaintenance | None = None) -> dict[str, HostFacts]:
+def hosts(found: NamespaceObjects, maintenance: NodeMaintenance | None = None) -> dict[str, HostFacts]:
     """Return what is known of all hosts; gates are those of a maintenance."""
     about = maintenance or NodeMaintenance()
     gates, told = gates_of(about), gates_told(about)

@@ -23,7 +23,7 @@ from nodemanager.client.calls import Selection
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
 from nodemanager.fleet.maintenance import previews
-from nodemanager.fleet.maintenance.previews import Asked, Request
+from nodemanager.fleet.maintenance.previews import Asked, PreviewRequest
 from nodemanager.kube import errors
 
 POLL_SECONDS: Final = 1.0
@@ -32,7 +32,7 @@ UNANSWERED: Final = "Unanswered"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PreviewAnswer:
     """What one host says."""
 
     state: str
@@ -48,9 +48,9 @@ class Answer:
         return self.state == SUCCEEDED
 
 
-async def ask(client: Client, namespace: str, name: str, plan_hash: str) -> Request:
+async def ask(client: Client, namespace: str, name: str, plan_hash: str) -> PreviewRequest:
     """Write the request onto the maintenance, which is all that people may do."""
-    request = Request(plan_hash, secrets.token_hex(4))
+    request = PreviewRequest(plan_hash, secrets.token_hex(4))
 
     def noted(_found: NodeMaintenance) -> tuple[dict[str, object], str]:
         return {"metadata": {"annotations": {ANNOTATION_PREVIEW: request.text()}}}, ""
@@ -66,7 +66,7 @@ async def ask(client: Client, namespace: str, name: str, plan_hash: str) -> Requ
 
 
 async def follow(
-    client: Client, namespace: str, name: str, request: Request
+    client: Client, namespace: str, name: str, request: PreviewRequest
 ) -> AsyncIterator[list[NodeTask]]:
     """Yield the tasks of a request as often as one of them has ended, until all have."""
     selection = Selection(namespace, f"{ANNOTATION_PREVIEW}={request.id}")
@@ -90,7 +90,7 @@ async def follow(
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def take_back(client: Client, namespace: str, name: str, request: Request) -> bool:
+async def take_back(client: Client, namespace: str, name: str, request: PreviewRequest) -> bool:
     """Take a request off that nobody has answered; tell whether it was still there."""
     found = await client.get(NODE_MAINTENANCES, name, namespace)
     if found.metadata.annotations.get(ANNOTATION_PREVIEW) != request.text():
@@ -102,26 +102,30 @@ async def take_back(client: Client, namespace: str, name: str, request: Request)
     return True
 
 
-def answers(asked: Asked, tasks: list[NodeTask]) -> dict[str, Answer]:
+def answers(asked: Asked, tasks: list[NodeTask]) -> dict[str, PreviewAnswer]:
     """Return what is known of every host of a plan; pure."""
     found = {task.spec.node_name: task for task in tasks}
     said = {host: _answer(found.get(host)) for host in asked.hosts}
-    said |= {host: Answer(reason.value, {}) for host, reason in asked.unfit.items()}
+    said |= {host: PreviewAnswer(reason.value, {}) for host, reason in asked.unfit.items()}
     more = f"only the first {previews.MAX_HOSTS} hosts are asked"
-    return said | {host: Answer("NotAsked", {}, message=more) for host in asked.beyond}
+    return said | {host: PreviewAnswer("NotAsked", {}, message=more) for host in asked.beyond}
 
 
-def _answer(task: NodeTask | None) -> Answer:
+def _answer(task: NodeTask | None) -> PreviewAnswer:
     if task is None:
-        return Answer("NotAsked", {}, message="the operator did not ask it: it is at work there, or held")
+        return PreviewAnswer(
+            "NotAsked", {}, message="the operator did not ask it: it is at work there, or held"
+        )
     status = task.status
     if not is_ended(status):
-        return Answer(UNANSWERED, {}, message=status.message or status.phase or "its agent has not taken it")
+        return PreviewAnswer(
+            UNANSWERED, {}, message=status.message or status.phase or "its agent has not taken it"
+        )
     step = next((one for one in status.steps if one.name == previews.STEP), None)
     if status.phase != SUCCEEDED or step is None:
-        return Answer(status.phase, {}, message=status.message)
+        return PreviewAnswer(status.phase, {}, message=status.message)
     number = step.output.split(" ", 1)[
         0
     ]  # evidence has some of very many packages; the output has their number
     total = int(number) if number.isdecimal() else len(step.evidence)
-    return Answer(SUCCEEDED, step.evidence, total)
+    return PreviewAnswer(SUCCEEDED, step.evidence, total)

@@ -34,7 +34,7 @@ REFERRED: Final[tuple[Resource[Any], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class NamespaceObjects:
     """The objects of a namespace at one moment, and the Nodes of the cluster."""
 
     now: datetime
@@ -48,10 +48,10 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class MaintenanceReading:
     """The objects, and what maintenances make of them."""
 
-    found: Found
+    found: NamespaceObjects
     caches: Caches
     reader: InputReader
     inputs: Mapping[str, Inputs]
@@ -89,7 +89,9 @@ async def config_sets(client: Client, namespace: str) -> list[ConfigSet]:
     return await _list(client, CONFIG_SETS, namespace)
 
 
-async def surroundings(client: Client, namespace: str, about: Sequence[NodeMaintenance]) -> Surroundings:
+async def read_maintenances(
+    client: Client, namespace: str, about: Sequence[NodeMaintenance]
+) -> MaintenanceReading:
     """Return all that the decision about some maintenances needs."""
     hosts = await _list(client, MANAGED_NODES, namespace)
     tasks = await _list(client, NODE_TASKS, namespace)
@@ -97,10 +99,14 @@ async def surroundings(client: Client, namespace: str, about: Sequence[NodeMaint
     with contextlib.suppress(errors.Forbidden, errors.NotFound):  # one who may not read it sees the status
         referred[AUDIT_CHECKPOINTS] = (await client.list(AUDIT_CHECKPOINTS, Selection(namespace))).items
     nodes, unread = await _nodes(client)
-    return await understood(client, Found(datetime.now(UTC), hosts, tasks, nodes, referred, unread), about)
+    return await understood(
+        client, NamespaceObjects(datetime.now(UTC), hosts, tasks, nodes, referred, unread), about
+    )
 
 
-async def understood(client: Client, found: Found, about: Sequence[NodeMaintenance]) -> Surroundings:
+async def understood(
+    client: Client, found: NamespaceObjects, about: Sequence[NodeMaintenance]
+) -> MaintenanceReading:
     """Return what maintenances refer to among these objects; calendars of holidays are read, too."""
     listed: dict[Resource[Any], _Listed[Any]] = {
         kind: _Listed(found.referred.get(kind, ())) for kind in (*REFERRED, AUDIT_CHECKPOINTS)
@@ -109,7 +115,7 @@ async def understood(client: Client, found: Found, about: Sequence[NodeMaintenan
     caches = Caches("this command", cast("Any", listed))
     reader = InputReader(client, caches)
     inputs = {one.metadata.name: await reader.read(one, found.hosts, found.now) for one in about}
-    return Surroundings(found, caches, reader, inputs)
+    return MaintenanceReading(found, caches, reader, inputs)
 
 
 async def _list(client: Client, resource: Resource[T], namespace: str) -> list[T]:

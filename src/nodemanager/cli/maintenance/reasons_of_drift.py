@@ -10,7 +10,7 @@ from nodemanager.api.common.left_drifts import LeftDrifts
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.cli.maintenance import judging
-from nodemanager.cli.maintenance.reading import Surroundings
+from nodemanager.cli.maintenance.reading import MaintenanceReading
 from nodemanager.cli.views.maintenance import wait_view
 from nodemanager.cli.views.maintenance.wait_view import BEGINS, Why
 from nodemanager.cli.views.output import parse_time
@@ -31,7 +31,7 @@ def asks(host: ManagedNode) -> bool:
 
 
 def of_host(
-    host: ManagedNode, around: Surroundings, about: Sequence[NodeMaintenance], sets: Iterable[ConfigSet]
+    host: ManagedNode, around: MaintenanceReading, about: Sequence[NodeMaintenance], sets: Iterable[ConfigSet]
 ) -> Iterator[Why]:
     """Yield why what drifted on a host waits; `sets` are all of its namespace."""
     name = host.metadata.name
@@ -55,7 +55,7 @@ def of_host(
 
 
 def _around(
-    around: Surroundings, about: Sequence[NodeMaintenance], sets: Iterable[ConfigSet], namespace: str
+    around: MaintenanceReading, about: Sequence[NodeMaintenance], sets: Iterable[ConfigSet], namespace: str
 ) -> Around:
     found = around.found
     budgets = [

@@ -41,7 +41,7 @@ DEFAULT: Final = AuditPolicy(
 
 
 @dataclass(frozen=True, slots=True)
-class AuditSettings:
+class ApiAuditSettings:
     """The options as they were given."""
 
     path: str = ""
@@ -76,7 +76,7 @@ def audit_options(command: Callable[..., None]) -> Callable[..., None]:
     def with_audit(*args: Any, **flags: Any) -> None:
         size, backups, age = (flags.pop(f"audit_log_max{what}") for what in ("size", "backup", "age"))
         limits = LogLimits(size << 20, backups, timedelta(days=age))
-        settings = AuditSettings(flags.pop("audit_log_path"), flags.pop("audit_policy_file"), limits)
+        settings = ApiAuditSettings(flags.pop("audit_log_path"), flags.pop("audit_policy_file"), limits)
         command(*args, audit=settings, **flags)
 
     number = click.IntRange(0, 1_000_000)

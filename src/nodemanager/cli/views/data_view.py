@@ -11,7 +11,7 @@ from nodemanager.cli.views import output
 from nodemanager.plan.data import explaining
 from nodemanager.plan.data.explaining import Statement
 from nodemanager.plan.data.layers import Layer
-from nodemanager.plan.data.merging import HostData, Leaf, Path, Tree
+from nodemanager.plan.data.merging import HostData, LayeredValue, Path, Tree
 
 SECRET: Final = "<secret>"  # noqa: S105
 WIDEST: Final = 60
@@ -74,7 +74,9 @@ class DataView:
 
     def _tree(self, tree: Tree) -> dict[str, Any]:
         return {
-            key: self._shown(value.value, value.layer) if isinstance(value, Leaf) else self._tree(value)
+            key: self._shown(value.value, value.layer)
+            if isinstance(value, LayeredValue)
+            else self._tree(value)
             for key, value in sorted(tree.items())
         }
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from nodemanager.api.maintenance.task_previews import PreviewedChange
-from nodemanager.cli.fleet_preview import Outcome
+from nodemanager.cli.fleet_preview import PreviewOutcome
 from nodemanager.cli.views import output
 from nodemanager.cli.views.output import Style
 from nodemanager.fleet.previews.grouping import Group, Silence
@@ -20,7 +20,7 @@ MAX_REASON: Final = 400
 _COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def lines(outcome: Outcome, style: Style) -> Iterator[str]:
+def lines(outcome: PreviewOutcome, style: Style) -> Iterator[str]:
     """Yield the outcome line by line."""
     if not outcome.proposal.fates:
         yield "No ConfigSet differs from what the API has; rollout and enforcement do not count."
@@ -86,7 +86,7 @@ def _silent(silent: Mapping[str, Silence], said: str) -> Iterator[str]:
         yield from _named(tuple(hosts), f"{said}, {reason}")
 
 
-def plain(outcome: Outcome) -> dict[str, Any]:
+def plain(outcome: PreviewOutcome) -> dict[str, Any]:
     """Return the outcome for programs; every field is there, whatever its value."""
     result = outcome.result
     return {

@@ -35,7 +35,7 @@ class PartialObject(Struct):
     metadata: ObjectMeta = ObjectMeta()
 
 
-class Row(Struct):
+class TableRow(Struct):
     """One object."""
 
     cells: list[Any] = []
@@ -53,7 +53,7 @@ class Table(Struct):
     kind: str = ""
     metadata: ListMeta = ListMeta()
     column_definitions: list[Column] | None = None
-    rows: list[Row] | None = None
+    rows: list[TableRow] | None = None
 
 
 class TableTransport:
@@ -104,7 +104,7 @@ async def _pages(client: Client, resource: Resource[Any], selection: Selection, 
     doing = f"list {resource.qualified_name}{selection}"
     query = {**selection.query(), **({"limit": str(limit)} if limit else {})}
     columns: list[Column] | None = None
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     while True:
         body = await client.send(Call("GET", resource.path(selection.namespace), doing, query, accept=ACCEPT))
         try:
@@ -134,7 +134,7 @@ class TableLayout:
         shown = [column.name.upper() for column in self.columns if self._shows(column)]
         return ["NAMESPACE", *shown] if self.namespaces else shown
 
-    def cells(self, row: Row, now: datetime) -> list[str]:
+    def cells(self, row: TableRow, now: datetime) -> list[str]:
         """Return the text of every cell that is shown; a row that is too short is filled up."""
         values = [*row.cells, *[None] * (len(self.columns) - len(row.cells))]
         pairs = zip(self.columns, values, strict=False)

@@ -9,10 +9,10 @@ from typing import Final
 
 from nodemanager.api.audit.record import Record
 from nodemanager.api.common.managednode import MANAGED_NODES
-from nodemanager.controllers.audit.journal import Journal
+from nodemanager.controllers.audit.journal import AuditJournal
 from nodemanager.controllers.registration import THE_ONE, Caches, ControllerContext, Wake
 from nodemanager.fleet.audit import aspects, chain_merging, observed
-from nodemanager.fleet.audit.observed import Observed
+from nodemanager.fleet.audit.observed import ObservedObject
 from nodemanager.kube.conditions import TRUE
 from nodemanager.runtime.cache import Change
 from nodemanager.runtime.controller import Reconcile
@@ -25,7 +25,7 @@ SETTLE_SECONDS: Final = 0.5
 """What happens at about the same time is written together: each write sends a whole segment."""
 
 
-def soon(_change: Change[Observed], _caches: Caches) -> Iterable[Wake]:
+def soon(_change: Change[ObservedObject], _caches: Caches) -> Iterable[Wake]:
     """Wake the writer, a moment later."""
     return (Wake(THE_ONE, SETTLE_SECONDS),)
 
@@ -36,7 +36,7 @@ def build(context: ControllerContext, *, edge: bool = False) -> Reconcile:
     for kind, cache in caches.items():
         cache.trim_by(functools.partial(aspects.look, kind))
     tell = functools.partial(_tell, context.events)
-    journal = Journal(context.client, context.namespace, caches, context.now, context.audit, tell)
+    journal = AuditJournal(context.client, context.namespace, caches, context.now, context.audit, tell)
     _measure(journal, context.metrics)
     return journal.reconcile
 
@@ -47,10 +47,10 @@ def _tell(events: EventRecorder, record: Record) -> None:
         about = record.object
         meta = observed.ObservedMeta(name=about.name, namespace=about.namespace, uid=about.uid)
         log.warning("the audit chain of host %s: %s: %s", about.name, record.reason, record.message)
-        events.warning(MANAGED_NODES, Observed(metadata=meta), f"Chain{record.reason}", record.message)
+        events.warning(MANAGED_NODES, ObservedObject(metadata=meta), f"Chain{record.reason}", record.message)
 
 
-def _measure(journal: Journal, registry: Registry) -> None:
+def _measure(journal: AuditJournal, registry: Registry) -> None:
     gauges = {
         "intact": ("1 while the audit log is as it was signed.", lambda: float(journal.sound.intact)),
         "failing": (

@@ -16,7 +16,7 @@ from nodemanager.api.audit.auditcheckpoint import (
 )
 from nodemanager.fleet.audit import settings
 from nodemanager.fleet.audit.chain_merging import Alarm
-from nodemanager.fleet.audit.diagnosing import Finding
+from nodemanager.fleet.audit.diagnosing import AuditFinding
 from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import FALSE, TRUE, Condition
 
@@ -36,7 +36,7 @@ REMEDY: Final = (
 class Soundness:
     """What is known of the log."""
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[AuditFinding] = field(default_factory=list)
     lost_key: str = ""
     """Why nobody signs, though somebody should."""
     unsigned: str = ""
@@ -65,7 +65,7 @@ class Soundness:
         self.failing_since = min(since, now - PATIENCE if current.reason == BEHIND else now)
         self.failure = current.message
 
-    def judge(self, findings: list[Finding]) -> None:
+    def judge(self, findings: list[AuditFinding]) -> None:
         """Take note of what is wrong with the records, now that all of them were read."""
         self.findings, self.doubt = findings, None
 

@@ -21,7 +21,7 @@ from nodemanager.controllers.audit.copies import Copy, Newest
 from nodemanager.controllers.audit.folder_copy import FolderCopy
 from nodemanager.controllers.audit.s3_copy import S3Copy
 from nodemanager.controllers.audit.signing import Signing
-from nodemanager.controllers.audit.storing import LogStore, LostTrack, Stored
+from nodemanager.controllers.audit.storing import LogStore, LostTrack, StoredSegment
 from nodemanager.fleet.audit import evidence
 from nodemanager.kube import errors, times
 
@@ -56,7 +56,9 @@ class Exporter:
             self._copied = wanted
         await self._remove_old(store, now)
 
-    async def _copy_sealed(self, one: Stored, store: LogStore, keys: Iterable[str], now: datetime) -> None:
+    async def _copy_sealed(
+        self, one: StoredSegment, store: LogStore, keys: Iterable[str], now: datetime
+    ) -> None:
         segment = await self._read(one, store)
         if segment.status.exported is None:
             await self._copy.keep(name_of(one.index), _file(segment.spec, keys, ""))
@@ -76,19 +78,19 @@ class Exporter:
                 await self._remove(one, store, now)
             del store.stored[one.index]
 
-    async def _remove(self, one: Stored, store: LogStore, now: datetime) -> None:
+    async def _remove(self, one: StoredSegment, store: LogStore, now: datetime) -> None:
         if (await self._read(one, store)).status.expired is None:
             await self._say(one, store, {"expired": times.rfc3339(now)})
         options = DeleteOptions(resource_version=one.version)
         await store.client.delete(AUDIT_SEGMENTS, name_of(one.index), store.namespace, options=options)
 
-    async def _read(self, one: Stored, store: LogStore) -> AuditSegment:
+    async def _read(self, one: StoredSegment, store: LogStore) -> AuditSegment:
         """Return a segment as it is now: somebody may have annotated it, or an answer to us was lost."""
         segment = await store.client.get(AUDIT_SEGMENTS, name_of(one.index), store.namespace)
         one.version = segment.metadata.resource_version
         return segment
 
-    async def _say(self, one: Stored, store: LogStore, status: Mapping[str, object]) -> None:
+    async def _say(self, one: StoredSegment, store: LogStore, status: Mapping[str, object]) -> None:
         patch = MergePatch({"metadata": {"resourceVersion": one.version}, "status": status})
         try:
             written = await store.client.patch(

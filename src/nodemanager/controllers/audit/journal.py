@@ -29,10 +29,10 @@ from nodemanager.controllers.audit.signing import Signing
 from nodemanager.controllers.audit.storing import LogStore, LostTrack
 from nodemanager.fleet.audit import changes, diagnosing, evidence, segments
 from nodemanager.fleet.audit.chain_merging import ChainMemory
-from nodemanager.fleet.audit.changes import Memory, ObjectId
-from nodemanager.fleet.audit.diagnosing import Finding
+from nodemanager.fleet.audit.changes import ObjectId, RecordMemory
+from nodemanager.fleet.audit.diagnosing import AuditFinding
 from nodemanager.fleet.audit.host_budget import HostBudget
-from nodemanager.fleet.audit.observed import Observed
+from nodemanager.fleet.audit.observed import ObservedObject
 from nodemanager.fleet.audit.settings import AuditSettings
 from nodemanager.fleet.audit.unproven import ROTATE
 from nodemanager.fleet.audit.verifying import Verifier
@@ -56,14 +56,14 @@ MAX_RETRY: Final = timedelta(minutes=1)
 """How long we wait at most after failures: each try reads the whole log."""
 
 
-class Journal:
+class AuditJournal:
     """The one writer of the log of a namespace."""
 
     def __init__(
         self,
         client: Client,
         namespace: str,
-        caches: Mapping[str, Cache[Observed]],
+        caches: Mapping[str, Cache[ObservedObject]],
         now: Callable[[], datetime],
         settings: AuditSettings,
         tell: Callable[[Record], None] = lambda _record: None,
@@ -72,20 +72,20 @@ class Journal:
         self.store = LogStore(client, namespace)
         self.signing = Signing(client, namespace, self.sound)
         self.exporter = Exporter(copy_to(settings.export), settings.retention) if settings.export else None
-        self.pending: list[tuple[ObjectId, Observed | None]] = []
+        self.pending: list[tuple[ObjectId, ObservedObject | None]] = []
         """What changed and is not recorded yet."""
         self.recorded = 0
         """How many records this process has written."""
         self._caches, self._now, self._settings = caches, now, settings
         self._tell = tell
         """Is given each record, once it is written."""
-        self._memory, self._chains = Memory(), ChainMemory()
+        self._memory, self._chains = RecordMemory(), ChainMemory()
         self._budget = HostBudget(_warn_of_flood)
         self._handed_to = ""
         """The last key that a record names as the next one."""
         self._late = 0
         """How many of those that are pending nobody saw happen."""
-        self._taken: list[tuple[ObjectId, Observed | None]] = []
+        self._taken: list[tuple[ObjectId, ObservedObject | None]] = []
         """What is being written, and it is not known yet whether it is."""
         self._taken_late = 0
         self._failures = 0
@@ -97,7 +97,7 @@ class Journal:
         for kind, cache in caches.items():
             cache.subscribe(functools.partial(self._changed, kind))
 
-    def _changed(self, kind: str, change: Change[Observed]) -> None:
+    def _changed(self, kind: str, change: Change[ObservedObject]) -> None:
         if self._read_at is None:
             return  # another operator writes, or we cannot: who begins compares everything anyway
         old, new = change.old, change.new
@@ -232,7 +232,7 @@ class Journal:
         if not known and self.signing.published is not None:  # we have just started
             await self._take_over(self.signing.published.status, now)
         self.sound.stamped = await stamping.condition(self.store.client)
-        memory, chains, verifier = Memory(), ChainMemory(), self._verifier()
+        memory, chains, verifier = RecordMemory(), ChainMemory(), self._verifier()
         before, lost = self.store.tail, not self.store.sure or bool(self._taken)
 
         def each(segment: AuditSegment) -> None:
@@ -271,7 +271,7 @@ class Journal:
         """Tell whether a line can be checked: signatures cannot where the package for it is missing."""
         return not (self.signing.blind and line.startswith(evidence.CHECKPOINT))
 
-    def _judge(self, findings: list[Finding]) -> None:
+    def _judge(self, findings: list[AuditFinding]) -> None:
         if findings != self.sound.findings:
             for one in findings:
                 log.error("the audit log is not what was signed: %s", one)
@@ -283,11 +283,11 @@ class Journal:
         except notes.BadNote as error:
             found = Verifier(self.signing.trusted())
             found.report.findings.append(
-                Finding(diagnosing.FORGED, 0, 0, f"the published checkpoint: {error}")
+                AuditFinding(diagnosing.FORGED, 0, 0, f"the published checkpoint: {error}")
             )
             return found
 
-    def _differences(self) -> list[tuple[ObjectId, Observed | None]]:
+    def _differences(self) -> list[tuple[ObjectId, ObservedObject | None]]:
         """Return what is not as it was last recorded."""
         there = {
             ObjectId(kind, *key_of(one)): one

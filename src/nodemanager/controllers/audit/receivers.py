@@ -36,7 +36,7 @@ SIGNATURE: Final = "x-nodemanager-signature"
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class RecordBatch:
     """Some records, in their order."""
 
     origin: str
@@ -58,7 +58,7 @@ class Receiver:
     token: str = field(default="", repr=False)
     key: bytes = field(default=b"", repr=False)
 
-    async def send(self, delivery: Delivery, seconds: int) -> None:
+    async def send(self, delivery: RecordBatch, seconds: int) -> None:
         """Deliver records, now, in seconds since 1970; raises NotDelivered."""
         body = delivery.body
         headers = {

@@ -31,7 +31,7 @@ class LostTrack(Exception):
 
 
 @dataclass(slots=True)
-class Stored:
+class StoredSegment:
     """What is known of a segment that is in the API."""
 
     index: int
@@ -48,13 +48,13 @@ class LogStore:
     client: Client
     namespace: str
     tail: Tail = segments.EMPTY
-    stored: dict[int, Stored] = field(default_factory=dict)
+    stored: dict[int, StoredSegment] = field(default_factory=dict)
     sure: bool = False
     """Whether what is stored is what we think: not while a write is on its way, whose answer may be lost."""
 
     async def read(self, each: Callable[[AuditSegment], None]) -> None:
         """Read all segments in their order; have `each` look at them; go on from the last one."""
-        found: dict[int, Stored] = {}
+        found: dict[int, StoredSegment] = {}
         last: AuditSegmentSpec | None = None
         token = ""
         while True:
@@ -111,9 +111,9 @@ class LogStore:
         self.sure = True
 
 
-def _stored(one: AuditSegment) -> Stored:
+def _stored(one: AuditSegment) -> StoredSegment:
     spec, status = one.spec, one.status
-    return Stored(
+    return StoredSegment(
         spec.index,
         one.metadata.resource_version,
         len(spec.lines.encode()),

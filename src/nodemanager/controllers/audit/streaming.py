@@ -28,7 +28,7 @@ from nodemanager.client.http.posting import NotDelivered
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.audit import receivers
-from nodemanager.controllers.audit.receivers import Delivery
+from nodemanager.controllers.audit.receivers import RecordBatch
 from nodemanager.controllers.registration import PartContext
 from nodemanager.fleet.audit import segments
 from nodemanager.kube import errors, times, wording
@@ -106,7 +106,7 @@ class Webhook:
         while self._position < published.spec.size:
             first, lines = await self._next(self._position, published.spec.size)
             receiver = await receivers.read(self._client, self._namespace, self._place)
-            await receiver.send(Delivery(origin, first, lines), int(self._now().timestamp()))
+            await receiver.send(RecordBatch(origin, first, lines), int(self._now().timestamp()))
             self._position = first + len(lines)
             self._failures = 0
             await self._say(WebhookState(delivered=self._position, at=times.rfc3339(self._now())))

@@ -40,7 +40,7 @@ MAX_SPECS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RoleSources:
     """What the operator sees of the cluster."""
 
     config_sets: Cache[ConfigSet]
@@ -55,7 +55,7 @@ class Seen:
 class HostRoles:
     """What each host may read follows what is declared for it."""
 
-    def __init__(self, client: Client, seen: Seen, renderer: Rendering) -> None:
+    def __init__(self, client: Client, seen: RoleSources, renderer: Rendering) -> None:
         self._client = client
         self._renderer = renderer
         self._seen = seen
@@ -153,7 +153,7 @@ def build(context: ControllerContext) -> Reconcile:
     tasks = of(NODE_TASKS)
     tasks.add_index(lookup.BY_NODE, lookup.by_node)
     sets, revisions = of(CONFIG_SETS), of(CONFIG_SET_REVISIONS)
-    seen = Seen(sets, revisions, of(MANAGED_NODES), tasks, of(ROLES), of(ROLE_BINDINGS))
+    seen = RoleSources(sets, revisions, of(MANAGED_NODES), tasks, of(ROLES), of(ROLE_BINDINGS))
     return HostRoles(context.client, seen, context.renderer).reconcile
 
 

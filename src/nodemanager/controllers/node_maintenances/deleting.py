@@ -16,7 +16,7 @@ from nodemanager.api.maintenance.operations import ONE_SHOT
 from nodemanager.controllers.node_maintenances import observing
 from nodemanager.controllers.node_maintenances.ahead import HostsAhead
 from nodemanager.controllers.node_maintenances.orders import Orders
-from nodemanager.controllers.node_maintenances.undertaking import Seen
+from nodemanager.controllers.node_maintenances.undertaking import MaintenanceSnapshot
 from nodemanager.fleet.maintenance import runs
 from nodemanager.fleet.maintenance.claims import Claim
 from nodemanager.kube import errors, times
@@ -24,7 +24,7 @@ from nodemanager.kube import errors, times
 _ENDS: Final = ("Succeeded", "Failed")
 
 
-def is_over(seen: Seen) -> bool:
+def is_over(seen: MaintenanceSnapshot) -> bool:
     """Tell whether a maintenance of one-shots has ended so long ago that it is to go, as it says itself."""
     maintenance = seen.maintenance
     spec, status, meta = maintenance.spec, maintenance.status, maintenance.metadata
@@ -39,7 +39,7 @@ def is_over(seen: Seen) -> bool:
     return ended is not None and seen.now - ended >= timedelta(seconds=spec.ttl_seconds_after_finished)
 
 
-def _ended(seen: Seen, status: NodeMaintenanceStatus) -> datetime | None:
+def _ended(seen: MaintenanceSnapshot, status: NodeMaintenanceStatus) -> datetime | None:
     """Return when it ended; its history may be too short to say so."""
     said = [*(run.ended_at for run in status.history), *(one.last_run for one in status.operations)]
     found = [times.parse(one) for one in said] + [observing.ended_at(task, seen.now) for task in seen.tasks]

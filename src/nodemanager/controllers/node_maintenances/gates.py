@@ -18,9 +18,9 @@ from nodemanager.controllers.node_maintenances import observing
 from nodemanager.controllers.node_maintenances.inputs import Problem
 from nodemanager.fleet.maintenance import questions
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.decide import Wait
+from nodemanager.fleet.maintenance.decide import HostWait
 from nodemanager.fleet.maintenance.facts import GateFinding
-from nodemanager.fleet.maintenance.questions import Answer, Question
+from nodemanager.fleet.maintenance.questions import GateAnswer, Question
 from nodemanager.fleet.maintenance.reasons import Reason
 
 _ASKED_BEFORE = frozenset((
@@ -30,13 +30,13 @@ _PROVEN = (State.PROVING, State.SOAKING)
 
 
 @dataclass(frozen=True, slots=True)
-class Gates:
+class MaintenanceGates:
     """The gates of a maintenance, and what is known of the answers."""
 
     namespace: str = ""
     before: Sequence[HealthGate] = ()
     after: Sequence[HealthGate] = ()
-    answers: Mapping[Question, Answer] = field(default_factory=dict)
+    answers: Mapping[Question, GateAnswer] = field(default_factory=dict)
     now: datetime | None = None
     """None: nobody is asked here, so that what others would have to be asked for counts as holding."""
 
@@ -82,7 +82,7 @@ class Gates:
         name = gate.name or (questions.label(asked) if asked is not None else "")
         return GateFinding(f"{name}: {found.said}" if name else found.said, found.reason)
 
-    def questions_before(self, waits: Iterable[Wait]) -> Iterator[Question]:
+    def questions_before(self, waits: Iterable[HostWait]) -> Iterator[Question]:
         """Yield what to ask for hosts whose turn it is, and for those whose gates said no."""
         asked = [gate for gate in self.before if host_gates.is_asked(gate)]
         for wait in waits if asked else ():
@@ -105,15 +105,15 @@ class Gates:
 
 def gates_of(
     maintenance: NodeMaintenance,
-    answers: Mapping[Question, Answer] | None = None,
+    answers: Mapping[Question, GateAnswer] | None = None,
     now: datetime | None = None,
-) -> Gates:
+) -> MaintenanceGates:
     """Return the gates of a maintenance."""
     health = maintenance.spec.health
     if health is None:
-        return Gates()
+        return MaintenanceGates()
     namespace = maintenance.metadata.namespace
-    return Gates(namespace, health.before, health.after, answers or {}, now)
+    return MaintenanceGates(namespace, health.before, health.after, answers or {}, now)
 
 
 def told(maintenance: NodeMaintenance) -> dict[str, dict[str, GateFinding]]:

@@ -16,13 +16,13 @@ from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.controllers.node_maintenances.ahead import HostsAhead
 from nodemanager.controllers.node_maintenances.observing import HostSight
 from nodemanager.controllers.node_maintenances.protecting import ProtectedHosts
-from nodemanager.controllers.node_maintenances.undertaking import Seen
+from nodemanager.controllers.node_maintenances.undertaking import MaintenanceSnapshot
 from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver, Visited
 from nodemanager.fleet.maintenance import beginning
-from nodemanager.fleet.maintenance.beginning import Owner
+from nodemanager.fleet.maintenance.beginning import VisitOwner
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.decide import Start
-from nodemanager.fleet.maintenance.facts import Facts, HostFacts
+from nodemanager.fleet.maintenance.decide import HostStart
+from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import Move
 from nodemanager.kube import errors
@@ -48,13 +48,15 @@ class HostsInWork:
     protected: ProtectedHosts
     sight: HostSight
 
-    async def go_on(self, seen: Seen, about: Undertaking, facts: Mapping[str, HostFacts]) -> float:
+    async def go_on(
+        self, seen: MaintenanceSnapshot, about: Undertaking, facts: Mapping[str, HostFacts]
+    ) -> float:
         """Go on with every host in work, by one transition."""
         visits = self._visits(seen, facts)
         soon = await tasks.each(functools.partial(self._go_on, about), visits, HOSTS_AT_ONCE)
         return min(soon, default=LOOK_SECONDS)
 
-    def _visits(self, seen: Seen, facts: Mapping[str, HostFacts]) -> list[Visited]:
+    def _visits(self, seen: MaintenanceSnapshot, facts: Mapping[str, HostFacts]) -> list[Visited]:
         of_host: dict[str, list[NodeTask]] = {}
         for task in seen.tasks:
             of_host.setdefault(task.spec.node_name, []).append(task)
@@ -80,19 +82,27 @@ class HostsInWork:
             return LOOK_SECONDS
         return AT_ONCE if isinstance(found, Move) else LOOK_SECONDS
 
-    async def begin(self, seen: Seen, about: Undertaking, known: Facts, starts: Sequence[Start]) -> float:
+    async def begin(
+        self,
+        seen: MaintenanceSnapshot,
+        about: Undertaking,
+        known: MaintenanceFacts,
+        starts: Sequence[HostStart],
+    ) -> float:
         """Write a claim on every host that begins now."""
         begin = functools.partial(self._begin, seen, about, known)
         return max(await tasks.each(begin, starts, HOSTS_AT_ONCE), default=LOOK_SECONDS)
 
-    async def _begin(self, seen: Seen, about: Undertaking, known: Facts, start: Start) -> float:
+    async def _begin(
+        self, seen: MaintenanceSnapshot, about: Undertaking, known: MaintenanceFacts, start: HostStart
+    ) -> float:
         meta, facts = seen.maintenance.metadata, known.hosts[start.host]
         host = self.hosts.get(ObjectKey(meta.namespace, start.host))
         if host is None or host.metadata.uid != facts.uid:
             return AT_ONCE
         if await self.protected.keep(about, facts):  # the next one has its turn, at the next look
             return AT_ONCE
-        owner = Owner(meta.name, meta.uid, meta.generation, known.run.id)
+        owner = VisitOwner(meta.name, meta.uid, meta.generation, known.run.id)
         claim = beginning.claim(owner, facts, start.attempt, seen.maintenance.spec, about.rules, seen.now)
         try:
             await self.driver.write(about, host, claim)

@@ -29,7 +29,7 @@ from nodemanager.fleet.maintenance import steps
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.plan import series_of
 from nodemanager.fleet.maintenance.reasons import Reason
-from nodemanager.fleet.maintenance.steps import StepsError, TemplateMissing, Work
+from nodemanager.fleet.maintenance.steps import RunWork, StepsError, TemplateMissing
 from nodemanager.fleet.series import HostGroup, LeftOut, Members, NodeLabels
 from nodemanager.fleet.windows.calendar import Calendar
 from nodemanager.kube.objects import ObjectKey, key_of
@@ -57,7 +57,7 @@ class Inputs:
     groups: Sequence[HostGroup]
     operations: tuple[Operation, ...]
     """Those that tasks are made of."""
-    work: Mapping[str, Work]
+    work: Mapping[str, RunWork]
     """What each of them does, by name."""
     problem: Problem | None = None
     left_out: LeftOut = NOBODY.left_out
@@ -152,10 +152,10 @@ class InputReader:
 
     def _work(
         self, maintenance: NodeMaintenance, operations: Sequence[Operation]
-    ) -> tuple[dict[str, Work], Problem | None]:
+    ) -> tuple[dict[str, RunWork], Problem | None]:
         """Return what operations do; one that cannot be read keeps all of them from beginning."""
         templates = _Templates(self.caches, maintenance.metadata.namespace)
-        found: dict[str, Work] = {}
+        found: dict[str, RunWork] = {}
         problem: Problem | None = None
         for one in operations:
             try:
@@ -186,7 +186,7 @@ class InputReader:
         """Return the template of an operation, by its name, if it is there."""
         return _Templates(self.caches, maintenance.metadata.namespace).of(operation)
 
-    def run_work(self, maintenance: NodeMaintenance, names: Sequence[str]) -> Work:
+    def run_work(self, maintenance: NodeMaintenance, names: Sequence[str]) -> RunWork:
         """Return what a run of these operations does; raise StepsError or TemplateMissing."""
         chosen = [one for one in maintenance.spec.operations if one.name in names]
         templates = _Templates(self.caches, maintenance.metadata.namespace)

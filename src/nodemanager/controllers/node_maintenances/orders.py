@@ -41,7 +41,7 @@ from nodemanager.controllers.node_maintenances.ahead import HostsAhead, TasksAhe
 from nodemanager.controllers.node_maintenances.observing import LABEL_ATTEMPT
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.previews import KEPT, Request
+from nodemanager.fleet.maintenance.previews import KEPT, PreviewRequest
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.tasks import fencing
 from nodemanager.kube import errors, times
@@ -54,7 +54,7 @@ _LABEL_MAX: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class TaskWork:
     """What a task is made of."""
 
     steps: tuple[TaskStep, ...]
@@ -67,10 +67,10 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class PreviewOrder:
     """What a host is asked."""
 
-    request: Request
+    request: PreviewRequest
     steps: list[dict[str, Any]]
     deadline: datetime
 
@@ -113,7 +113,7 @@ class Orders:
         return after
 
     async def create_task(
-        self, owner: Owner, host: ManagedNode, claim: Claim, work: Work, now: datetime
+        self, owner: Owner, host: ManagedNode, claim: Claim, work: TaskWork, now: datetime
     ) -> NodeTask | None:
         """Create the task of a visit, once: one of this name that is there is the one we made before."""
         name = task_of(claim)
@@ -129,7 +129,7 @@ class Orders:
         return made
 
     async def create_preview(
-        self, owner: NodeMaintenance, host: ManagedNode, name: str, asking: Asking, now: datetime
+        self, owner: NodeMaintenance, host: ManagedNode, name: str, asking: PreviewOrder, now: datetime
     ) -> None:
         """Have a host that nobody works on tell what would be done, once."""
         if not fencing.token_of(host, name):
@@ -182,7 +182,7 @@ def label(name: str) -> str:
     return name[:_LABEL_MAX].rstrip("-._")
 
 
-def _task(owner: Owner, host: ManagedNode, claim: Claim, work: Work, token: int) -> dict[str, Any]:
+def _task(owner: Owner, host: ManagedNode, claim: Claim, work: TaskWork, token: int) -> dict[str, Any]:
     meta = owner.metadata
     about = {
         "kind": _resource(owner).kind, "name": meta.name, "uid": meta.uid, "generation": claim.generation,
@@ -211,7 +211,7 @@ def _task(owner: Owner, host: ManagedNode, claim: Claim, work: Work, token: int)
     }  # fmt: skip
 
 
-def _preview(owner: NodeMaintenance, host: ManagedNode, name: str, asking: Asking) -> dict[str, Any]:
+def _preview(owner: NodeMaintenance, host: ManagedNode, name: str, asking: PreviewOrder) -> dict[str, Any]:
     """Return a task that only tells. It is part of no run: its reason has no uid, by which others count."""
     meta, request = owner.metadata, asking.request
     return {

@@ -17,13 +17,13 @@ from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_PREVIEW
 from nodemanager.controllers.node_maintenances import observing, undertaking
 from nodemanager.controllers.node_maintenances.ahead import HostsAhead
 from nodemanager.controllers.node_maintenances.inputs import InputReader
-from nodemanager.controllers.node_maintenances.orders import Asking, Orders
+from nodemanager.controllers.node_maintenances.orders import Orders, PreviewOrder
 from nodemanager.controllers.node_maintenances.status.recording import News
-from nodemanager.controllers.node_maintenances.undertaking import Seen
+from nodemanager.controllers.node_maintenances.undertaking import MaintenanceSnapshot
 from nodemanager.fleet.maintenance import claims, plan, previews
 from nodemanager.fleet.maintenance.facts import HostFacts
-from nodemanager.fleet.maintenance.plan import PlanInput
-from nodemanager.fleet.maintenance.previews import Request
+from nodemanager.fleet.maintenance.plan import MaintenancePlanInput
+from nodemanager.fleet.maintenance.previews import PreviewRequest
 from nodemanager.kube import errors, wording
 from nodemanager.kube.objects import ObjectKey
 
@@ -40,7 +40,9 @@ class Previewer:
     hosts: HostsAhead
     reader: InputReader
 
-    async def answer(self, seen: Seen, run: RunState | None, facts: Mapping[str, HostFacts]) -> News:
+    async def answer(
+        self, seen: MaintenanceSnapshot, run: RunState | None, facts: Mapping[str, HostFacts]
+    ) -> News:
         """Make a task on every host that can answer now, and return what to tell."""
         request = previews.request_of(seen.maintenance.metadata.annotations[ANNOTATION_PREVIEW])
         if request is None:
@@ -50,21 +52,25 @@ class Previewer:
             return News(REFUSED, wrong.message if wrong is not None else "nothing is due", bad=True)
         uids = {host.metadata.name: host.metadata.uid for host in seen.nodes}
         inputs = seen.inputs
-        made_of = PlanInput(seen.maintenance.spec, run.slots, work, inputs.calendar.spec, inputs.groups, uids)
+        made_of = MaintenancePlanInput(
+            seen.maintenance.spec, run.slots, work, inputs.calendar.spec, inputs.groups, uids
+        )
         if plan.hash_of(made_of) != request.plan_hash:
             return News(REFUSED, "the plan is another one by now: look at it, and ask again", bad=True)
         steps = previews.steps(work)
         if not steps:
             return News(REFUSED, "no step upgrades packages; nothing else can be told beforehand", bad=True)
         asked = previews.asked(inputs.groups, facts)
-        asking = Asking(request, msgspec.to_builtins(list(steps)), seen.now + previews.LASTS)
+        asking = PreviewOrder(request, msgspec.to_builtins(list(steps)), seen.now + previews.LASTS)
         for name in asked.hosts:
             await self._ask(seen, request, asking, name)
         said = f"{wording.plural(len(asked.hosts), 'host')} asked what an upgrade would do"
         rest = len(asked.unfit) + len(asked.beyond)
         return News(ASKED, f"{said}, {rest} not" if rest else said)
 
-    async def _ask(self, seen: Seen, request: Request, asking: Asking, name: str) -> None:
+    async def _ask(
+        self, seen: MaintenanceSnapshot, request: PreviewRequest, asking: PreviewOrder, name: str
+    ) -> None:
         meta = seen.maintenance.metadata
         host = self.hosts.get(ObjectKey(meta.namespace, name))
         for _ in range(TRIES):

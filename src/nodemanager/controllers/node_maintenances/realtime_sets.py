@@ -18,7 +18,7 @@ from nodemanager.client.calls import DeleteOptions
 from nodemanager.client.patches import MergePatch, difference
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.node_maintenances.inputs import InputReader
-from nodemanager.controllers.node_maintenances.undertaking import Seen, approvers
+from nodemanager.controllers.node_maintenances.undertaking import MaintenanceSnapshot, approvers
 from nodemanager.fleet.maintenance import realtime
 from nodemanager.fleet.maintenance.realtime import RealtimeError
 from nodemanager.kube import errors
@@ -40,7 +40,10 @@ class RealtimeKept:
 
 
 def declared(
-    seen: Seen, inputs: InputReader, operation: Operation, openings: Sequence[EnforcedSpan] = ()
+    seen: MaintenanceSnapshot,
+    inputs: InputReader,
+    operation: Operation,
+    openings: Sequence[EnforcedSpan] = (),
 ) -> ConfigSet:
     """Return the set of an operation; raise RealtimeError if there can be none."""
     hosts = [host for group in seen.inputs.groups for host in group.hosts]
@@ -52,7 +55,7 @@ def declared(
     return realtime.wanted(seen.maintenance, operation, templates, chosen, openings)
 
 
-def planned(seen: Seen, sets: Mapping[str, ConfigSet]) -> RealtimePlan | None:
+def planned(seen: MaintenanceSnapshot, sets: Mapping[str, ConfigSet]) -> RealtimePlan | None:
     """Return what somebody has to say yes to, of the sets by operation; None: nobody has to."""
     approval = seen.maintenance.spec.approval
     if approval is None or not approval.required or not sets:
@@ -69,7 +72,7 @@ class RealtimeSets:
     sets: Cache[ConfigSet]
     inputs: InputReader
 
-    async def keep(self, seen: Seen) -> RealtimeKept | None:
+    async def keep(self, seen: MaintenanceSnapshot) -> RealtimeKept | None:
         """Have the sets of a maintenance be as they shall be; None = it has no operation of this type."""
         maintenance = seen.maintenance
         await self._remove(realtime.obsolete(self.sets.values(), maintenance))
@@ -95,7 +98,7 @@ class RealtimeSets:
                 problems.append(str(error))
         return RealtimeKept(tuple(kept), tuple(problems), plan, approved)
 
-    async def _openings(self, seen: Seen, operation: Operation) -> list[EnforcedSpan]:
+    async def _openings(self, seen: MaintenanceSnapshot, operation: Operation) -> list[EnforcedSpan]:
         """Return the spans that hosts are given; those that they have, while these are true."""
         meta = seen.maintenance.metadata
         known = self.sets.get(ObjectKey(meta.namespace, realtime.set_name(meta.name, operation.name)))

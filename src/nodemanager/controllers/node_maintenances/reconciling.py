@@ -36,7 +36,7 @@ from nodemanager.controllers.node_maintenances import (
 )
 from nodemanager.controllers.node_maintenances.ahead import UPGRADING, HostsAhead, TasksAhead
 from nodemanager.controllers.node_maintenances.changing_hosts import ChangingHosts
-from nodemanager.controllers.node_maintenances.gates import Gates, gates_of
+from nodemanager.controllers.node_maintenances.gates import MaintenanceGates, gates_of
 from nodemanager.controllers.node_maintenances.hosts_in_work import (
     AT_ONCE,
     CONFLICT,
@@ -49,21 +49,21 @@ from nodemanager.controllers.node_maintenances.orders import Orders
 from nodemanager.controllers.node_maintenances.previewing import Previewer
 from nodemanager.controllers.node_maintenances.protecting import ProtectedHosts
 from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeSets
-from nodemanager.controllers.node_maintenances.repair_turns import RepairSight, RepairTurns
+from nodemanager.controllers.node_maintenances.repair_turns import RepairInputs, RepairTurns
 from nodemanager.controllers.node_maintenances.status import remembering
-from nodemanager.controllers.node_maintenances.status.recording import News, Record
+from nodemanager.controllers.node_maintenances.status.recording import News, StatusInputs
 from nodemanager.controllers.node_maintenances.status.writer import MaintenanceWriter
-from nodemanager.controllers.node_maintenances.undertaking import Seen
+from nodemanager.controllers.node_maintenances.undertaking import MaintenanceSnapshot
 from nodemanager.controllers.node_maintenances.upgrades.group_locks import GroupLocks
 from nodemanager.controllers.node_maintenances.upgrades.marks import UpgradeMarks
-from nodemanager.controllers.node_maintenances.upgrades.visits import Sight, UpgradeVisits
+from nodemanager.controllers.node_maintenances.upgrades.visits import UpgradeInputs, UpgradeVisits
 from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver
 from nodemanager.controllers.registration import ControllerContext
 from nodemanager.fleet.maintenance import budget, openings, passes, questions
-from nodemanager.fleet.maintenance.budget import Room
+from nodemanager.fleet.maintenance.budget import BudgetRoom
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.facts import Facts, HostFacts
-from nodemanager.fleet.maintenance.passes import Look
+from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts
+from nodemanager.fleet.maintenance.passes import MaintenanceLook
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.repairs import escalation
 from nodemanager.kube import errors
@@ -106,12 +106,12 @@ class Maintainer:
         self._writer = MaintenanceWriter(context)
         self._upgrades = UpgradeVisits(
             self._orders, self._driver, self._hosts, self._tasks, GroupLocks(context.client, context.now),
-            UpgradeMarks(self._orders, caches.of(NODES)), Sight(
+            UpgradeMarks(self._orders, caches.of(NODES)), UpgradeInputs(
                 self._sight.facts_heard, self._rooms, self._inputs.unrecorded
             ),
             context.events,
         )  # fmt: skip
-        around = RepairSight(
+        around = RepairInputs(
             caches.of(CONFIG_SETS), self._maintenances, self._look_around, self._sight.facts,
             self._inputs.unrecorded,
         )  # fmt: skip
@@ -166,7 +166,7 @@ class Maintainer:
 
     # Seeing
 
-    async def _look_around(self, maintenance: NodeMaintenance) -> Seen:
+    async def _look_around(self, maintenance: NodeMaintenance) -> MaintenanceSnapshot:
         now, namespace = self._now(), maintenance.metadata.namespace
         everyone = self._hosts.everyone(namespace)
         inputs = await self._inputs.read(maintenance, everyone, now, self._hosts.labelled)
@@ -178,12 +178,12 @@ class Maintainer:
             *(task.spec.node_name for task in tasks),
         ]
         nodes = self._hosts.chosen(namespace, dict.fromkeys(names))
-        return Seen(maintenance, now, nodes, inputs, tasks, remembering.run_of(maintenance))
+        return MaintenanceSnapshot(maintenance, now, nodes, inputs, tasks, remembering.run_of(maintenance))
 
-    def _gates(self, seen: Seen) -> Gates:
+    def _gates(self, seen: MaintenanceSnapshot) -> MaintenanceGates:
         return gates_of(seen.maintenance, self._asker.answers, seen.now)
 
-    def _facts(self, seen: Seen) -> dict[str, HostFacts]:
+    def _facts(self, seen: MaintenanceSnapshot) -> dict[str, HostFacts]:
         """Return what is known of the hosts that matter to a maintenance, with what we wrote meanwhile."""
         gates = self._gates(seen)
         owners = {one.metadata.uid for one in self._maintenances.values()}
@@ -199,9 +199,9 @@ class Maintainer:
             found[name] = self._protected.on(seen.maintenance.metadata.uid, facts)
         return found
 
-    async def _rooms(self, namespace: str) -> list[tuple[str, Room]]:
+    async def _rooms(self, namespace: str) -> list[tuple[str, BudgetRoom]]:
         """Return what the budgets of all maintenances leave that have a run."""
-        found: list[tuple[str, Room]] = []
+        found: list[tuple[str, BudgetRoom]] = []
         for one in self._maintenances.values():
             if one.metadata.namespace != namespace or one.status.run is None:
                 continue
@@ -210,7 +210,7 @@ class Maintainer:
                 found.append((one.metadata.name, budget.room(known)))
         return found
 
-    def _undertaking(self, seen: Seen) -> tuple[Undertaking, Problem | None]:
+    def _undertaking(self, seen: MaintenanceSnapshot) -> tuple[Undertaking, Problem | None]:
         """Return what holds for all visits now, and what keeps hosts from being begun with."""
         about, problem = undertaking.of_run(seen, self._inputs)
         problem = problem or gates_of(seen.maintenance).problem
@@ -221,7 +221,7 @@ class Maintainer:
     # Deciding
 
     async def _decide(
-        self, seen: Seen, about: Undertaking, problem: Problem | None, soon: float
+        self, seen: MaintenanceSnapshot, about: Undertaking, problem: Problem | None, soon: float
     ) -> ReconcileResult:
         await self._protected.refresh(about)
         began = time.perf_counter()
@@ -245,7 +245,7 @@ class Maintainer:
         called = escalation.hosts(seen.nodes, seen.maintenance)
         refused = undertaking.refused(seen.maintenance, plan, kept.plan if kept else None, self._caches)
         await self._writer.write(
-            Record(seen.maintenance, look, run, ended, problem, plan, seen.now, kept, called, refused)
+            StatusInputs(seen.maintenance, look, run, ended, problem, plan, seen.now, kept, called, refused)
         )
         if run is not None and known is not None and look.decision is not None:
             soon = min(soon, await self._work.begin(seen, about, known, look.decision.starts))
@@ -256,11 +256,11 @@ class Maintainer:
         await self._clean(seen)
         return ReconcileResult(min(soon, self._next(seen, look)))
 
-    def _known(self, seen: Seen, problem: Problem | None) -> Facts | None:
+    def _known(self, seen: MaintenanceSnapshot, problem: Problem | None) -> MaintenanceFacts | None:
         run = seen.run
         if run is None:
             return None
-        return Facts(
+        return MaintenanceFacts(
             uid=seen.maintenance.metadata.uid,
             spec=seen.maintenance.spec,
             run=run,
@@ -275,7 +275,7 @@ class Maintainer:
             approved=undertaking.is_approved(seen, self._caches, self._inputs),
         )
 
-    async def _preview(self, seen: Seen, problem: Problem | None) -> ReconcileResult:
+    async def _preview(self, seen: MaintenanceSnapshot, problem: Problem | None) -> ReconcileResult:
         """Have hosts asked what a run would do, then take the request off."""
         maintenance = seen.maintenance
         found = passes.look(upcoming.upkeep(seen), None, maintenance.metadata.uid, seen.now)
@@ -295,7 +295,7 @@ class Maintainer:
 
     # Ending
 
-    async def _delete(self, seen: Seen, soon: float) -> ReconcileResult | None:
+    async def _delete(self, seen: MaintenanceSnapshot, soon: float) -> ReconcileResult | None:
         """Give back what is still held, then let the maintenance go."""
         busy = await deleting.restore(self._orders, seen.maintenance, self._hosts)
         if busy or soon < LOOK_SECONDS:
@@ -303,7 +303,7 @@ class Maintainer:
         await self._writer.let_go(seen.maintenance)
         return None
 
-    async def _clean(self, seen: Seen) -> None:
+    async def _clean(self, seen: MaintenanceSnapshot) -> None:
         """Delete tasks of runs that have ended long enough ago."""
         ttl = seen.maintenance.spec.ttl_seconds_after_finished
         limit = TTL if ttl is None else timedelta(seconds=ttl)
@@ -315,7 +315,7 @@ class Maintainer:
             if seen.now - ended >= limit:
                 await self._orders.delete_task(task)
 
-    def _next(self, seen: Seen, look: Look) -> float:
+    def _next(self, seen: MaintenanceSnapshot, look: MaintenanceLook) -> float:
         """Return in how many seconds to look again."""
         visited = self._hosts.visited_by(seen.maintenance.metadata.uid)
         if any(_is_polled(host, seen.maintenance) for host in visited):

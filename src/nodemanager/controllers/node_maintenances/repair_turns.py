@@ -19,14 +19,14 @@ from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.controllers.node_maintenances.ahead import REPAIRING, HostsAhead
 from nodemanager.controllers.node_maintenances.inputs import Problem
 from nodemanager.controllers.node_maintenances.orders import Orders
-from nodemanager.controllers.node_maintenances.undertaking import Seen
+from nodemanager.controllers.node_maintenances.undertaking import MaintenanceSnapshot
 from nodemanager.fleet.maintenance import claims, realtime, reasons
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.decide import Wait
+from nodemanager.fleet.maintenance.decide import HostWait
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.repairs import looking, turns
-from nodemanager.fleet.repairs.deciding import Decision, Start
+from nodemanager.fleet.repairs.deciding import RepairDecision, RepairStart
 from nodemanager.fleet.repairs.looking import Around, MaintenanceBudget
 from nodemanager.kube import errors, times
 from nodemanager.kube.objects import ObjectKey
@@ -47,12 +47,12 @@ _FOR_OTHERS: Final = frozenset((
 
 
 @dataclass(frozen=True, slots=True)
-class RepairSight:
+class RepairInputs:
     """What is known besides the hosts."""
 
     sets: Cache[ConfigSet]
     maintenances: Cache[NodeMaintenance]
-    look_around: Callable[[NodeMaintenance], Awaitable[Seen]]
+    look_around: Callable[[NodeMaintenance], Awaitable[MaintenanceSnapshot]]
     facts: Callable[[Sequence[ManagedNode]], Mapping[str, HostFacts]]
     unrecorded: Callable[[str], Problem | None]
     """Returns why nothing new may begin in a namespace."""
@@ -62,7 +62,7 @@ class RepairTurns:
     """Sees to all turns of a namespace."""
 
     def __init__(
-        self, orders: Orders, hosts: HostsAhead, sight: RepairSight, events: EventRecorder, metrics: Registry
+        self, orders: Orders, hosts: HostsAhead, sight: RepairInputs, events: EventRecorder, metrics: Registry
     ) -> None:
         self._orders = orders
         self._hosts = hosts
@@ -88,7 +88,7 @@ class RepairTurns:
         for host in concerned:
             if (claim := turns.claim_of(host)) is not None and claim.holds:
                 await self._end(host, claim, now)
-        decision = looking.decide(await self._around(namespace), now) if concerned else Decision()
+        decision = looking.decide(await self._around(namespace), now) if concerned else RepairDecision()
         for start in decision.starts:
             await self._begin(namespace, start, now)
         self._publish(namespace, decision)
@@ -132,7 +132,7 @@ class RepairTurns:
             remedy = reasons.remedy(over.reason or Reason.NOT_REPAIRED, host=host.metadata.name)
             self._events.warning(MANAGED_NODES, host, "RepairTurnFailed", f"{said}. {remedy}")
 
-    async def _begin(self, namespace: str, start: Start, now: datetime) -> None:
+    async def _begin(self, namespace: str, start: RepairStart, now: datetime) -> None:
         host = self._hosts.get(ObjectKey(namespace, start.host.name))
         if host is None or host.metadata.uid != start.host.uid:
             return
@@ -156,13 +156,13 @@ class RepairTurns:
             return False
         return True
 
-    def _publish(self, namespace: str, decision: Decision) -> None:
+    def _publish(self, namespace: str, decision: RepairDecision) -> None:
         found = Counter(wait.reason for _, wait in decision.waits)
         self._waits.remove_matching(namespace=namespace)
         for reason, count in found.items():
             self._waits.labels(namespace, reason.value).set(count)
 
-    def _tell_all(self, namespace: str, decision: Decision) -> None:
+    def _tell_all(self, namespace: str, decision: RepairDecision) -> None:
         """Tell why hosts wait, where it is news; who waits no longer is told anew the next time."""
         before = self._told.get(namespace, {})
         now = self._told[namespace] = {
@@ -172,7 +172,7 @@ class RepairTurns:
             if before.get((wait.host, config_set)) is not wait.reason:
                 self._tell(namespace, config_set, wait)
 
-    def _tell(self, namespace: str, config_set: str, wait: Wait) -> None:
+    def _tell(self, namespace: str, config_set: str, wait: HostWait) -> None:
         host = self._hosts.get(ObjectKey(namespace, wait.host))
         if host is None:
             return
@@ -180,7 +180,7 @@ class RepairTurns:
         said = f"what drifted of ConfigSet {config_set} waits: {wait.reason}: {wait.object}. {remedy}"
         self._events.normal(MANAGED_NODES, host, "RepairWaiting", said)
 
-    def _next(self, namespace: str, decision: Decision, now: datetime) -> float:
+    def _next(self, namespace: str, decision: RepairDecision, now: datetime) -> float:
         """Return when to look again: when others may have given back what a host waits for, or it is time."""
         if any(wait.reason in _FOR_OTHERS for _, wait in decision.waits):
             return SOON

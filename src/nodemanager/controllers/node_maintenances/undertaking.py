@@ -33,10 +33,10 @@ from nodemanager.controllers.registration import Caches
 from nodemanager.fleet.maintenance import beginning, openings, plan
 from nodemanager.fleet.maintenance.claims import Claim, taken_back
 from nodemanager.fleet.maintenance.facts import Run
-from nodemanager.fleet.maintenance.plan import PlanInput
+from nodemanager.fleet.maintenance.plan import MaintenancePlanInput
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import VisitRules
-from nodemanager.fleet.maintenance.steps import StepsError, TemplateMissing, Work, digest
+from nodemanager.fleet.maintenance.steps import RunWork, StepsError, TemplateMissing, digest
 from nodemanager.fleet.series import LeftOut
 from nodemanager.kube import times
 
@@ -45,7 +45,7 @@ FIRST: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class MaintenanceSnapshot:
     """What is known when a maintenance is looked at."""
 
     maintenance: NodeMaintenance
@@ -57,23 +57,23 @@ class Seen:
     run: Run | None
 
 
-def work_of(seen: Seen, run: RunState, reader: InputReader) -> tuple[Work, Problem | None]:
+def work_of(seen: MaintenanceSnapshot, run: RunState, reader: InputReader) -> tuple[RunWork, Problem | None]:
     """Return what is done to each host of a run.
 
     Once a host has begun, that is what its task says, whatever becomes of templates and operations meanwhile.
     """
     for task in seen.tasks:
         if task.metadata.labels.get(RUN) == run.id and not taken_back(task.metadata.name):
-            return Work(tuple(task.spec.steps), run.digest), None
+            return RunWork(tuple(task.spec.steps), run.digest), None
     try:
         found = reader.run_work(seen.maintenance, run.operations)
     except (StepsError, TemplateMissing) as error:
-        return Work((), ""), Problem(Reason.STEPS_INVALID, "", str(error))
+        return RunWork((), ""), Problem(Reason.STEPS_INVALID, "", str(error))
     window = seen.inputs.calendar.spec
     steps = tuple(_with_undo(step) for step in found.steps) if window.on_close == ABORT else found.steps
     if not steps:
         return found, Problem(Reason.STEPS_INVALID, "", "the operations of this run are gone: abort it")
-    return Work(steps, digest(steps)), None
+    return RunWork(steps, digest(steps)), None
 
 
 def _with_undo(step: TaskStep) -> TaskStep:
@@ -81,11 +81,11 @@ def _with_undo(step: TaskStep) -> TaskStep:
     return step if step.on_failure else msgspec.structs.replace(step, on_failure=UNDO)
 
 
-def of_run(seen: Seen, reader: InputReader) -> tuple[Undertaking, Problem | None]:
+def of_run(seen: MaintenanceSnapshot, reader: InputReader) -> tuple[Undertaking, Problem | None]:
     """Return what holds for all visits of the run under way, and what keeps hosts from being begun with."""
     maintenance, inputs = seen.maintenance, seen.inputs
     spec, run, problem = maintenance.spec, maintenance.status.run, inputs.problem
-    work, wrong = work_of(seen, run, reader) if run is not None else (Work((), ""), None)
+    work, wrong = work_of(seen, run, reader) if run is not None else (RunWork((), ""), None)
     window = inputs.calendar.spec
     ending = seen.run.ending if seen.run is not None else Reason.ABORTED
     if maintenance.metadata.deletion_timestamp:
@@ -93,9 +93,9 @@ def of_run(seen: Seen, reader: InputReader) -> tuple[Undertaking, Problem | None
     rules = beginning.rules_of(spec, window, work) if work.steps else VisitRules()
     hashed = maintenance.status.plan.hash if maintenance.status.plan is not None else ""
 
-    def task(claim: Claim) -> orders.Work:
+    def task(claim: Claim) -> orders.TaskWork:
         deadline = beginning.task_deadline(claim, window, inputs.view)
-        return orders.Work(work.steps, deadline, hashed, inputs.view.last_start)
+        return orders.TaskWork(work.steps, deadline, hashed, inputs.view.last_start)
 
     about = Undertaking(
         owner=maintenance,
@@ -124,7 +124,7 @@ def nobody_asks(maintenance: NodeMaintenance) -> Problem | None:
     return Problem(Reason.REQUESTER_UNKNOWN, "approval.requester", said)
 
 
-def is_approved(seen: Seen, caches: Caches, reader: InputReader) -> bool:
+def is_approved(seen: MaintenanceSnapshot, caches: Caches, reader: InputReader) -> bool:
     """Tell whether somebody said yes, if somebody has to, to the plan as it is now.
 
     What the status shows was made at the last look: what was changed since, nobody has seen yet.
@@ -176,7 +176,7 @@ def refused(
     ]
 
 
-def plan_of(seen: Seen, run: RunState | None, reader: InputReader) -> PlanState | None:
+def plan_of(seen: MaintenanceSnapshot, run: RunState | None, reader: InputReader) -> PlanState | None:
     """Return what is, or would be, done by a run; its times are those that were expected at first."""
     old = seen.maintenance.status.plan
     if run is None:
@@ -186,7 +186,9 @@ def plan_of(seen: Seen, run: RunState | None, reader: InputReader) -> PlanState 
         return old
     inputs = seen.inputs
     uids = {host.metadata.name: host.metadata.uid for host in seen.nodes}
-    made_of = PlanInput(seen.maintenance.spec, run.slots, work, inputs.calendar.spec, inputs.groups, uids)
+    made_of = MaintenancePlanInput(
+        seen.maintenance.spec, run.slots, work, inputs.calendar.spec, inputs.groups, uids
+    )
     hashed = plan.hash_of(made_of)
     if old is not None and old.hash == hashed:
         return _told(old, inputs.left_out)

@@ -7,12 +7,12 @@ from datetime import datetime
 from nodemanager.api.maintenance.maintenance_status import RunState
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.controllers.node_maintenances.status import remembering
-from nodemanager.controllers.node_maintenances.undertaking import Seen
+from nodemanager.controllers.node_maintenances.undertaking import MaintenanceSnapshot
 from nodemanager.fleet.maintenance import runs
-from nodemanager.fleet.maintenance.passes import Look, Upkeep
+from nodemanager.fleet.maintenance.passes import MaintenanceLook, Upkeep
 
 
-def upkeep(seen: Seen) -> Upkeep:
+def upkeep(seen: MaintenanceSnapshot) -> Upkeep:
     """Return what a look at runs is made from."""
     status, created = seen.maintenance.status, seen.maintenance.metadata.creation_timestamp
     return Upkeep(
@@ -25,7 +25,7 @@ def upkeep(seen: Seen) -> Upkeep:
     )
 
 
-def next_run(maintenance: NodeMaintenance, found: Look) -> RunState | None:
+def next_run(maintenance: NodeMaintenance, found: MaintenanceLook) -> RunState | None:
     """Return the run that comes next; None if nothing is due."""
     nexts = {one.operation: one.next_run for one in found.judgements if one.next_run is not None}
     first = min(nexts.values(), default=None)
@@ -40,7 +40,9 @@ def next_run(maintenance: NodeMaintenance, found: Look) -> RunState | None:
     return remembering.began(uid, due, first)
 
 
-def run_of(maintenance: NodeMaintenance, found: Look, now: datetime, *, begins: bool) -> RunState | None:
+def run_of(
+    maintenance: NodeMaintenance, found: MaintenanceLook, now: datetime, *, begins: bool
+) -> RunState | None:
     """Return the run under way, else the one that begins now, if any may, else the next one."""
     if maintenance.status.run is not None:
         return maintenance.status.run

@@ -24,12 +24,12 @@ from nodemanager.controllers.disruption.nodes import (
     Node,
 )
 from nodemanager.controllers.node_maintenances import observing
-from nodemanager.controllers.node_maintenances.orders import Orders, Owner, Work, task_of
+from nodemanager.controllers.node_maintenances.orders import Orders, Owner, TaskWork, task_of
 from nodemanager.fleet.maintenance import undoing, visits
 from nodemanager.fleet.maintenance.claims import Claim, State, undo_name
 from nodemanager.fleet.maintenance.facts import HALTED, REFUSED, SUCCEEDED, GateFinding, HostFacts, NodeFacts
 from nodemanager.fleet.maintenance.reasons import Reason
-from nodemanager.fleet.maintenance.states import STATES, Hold, Move, Order, Visit, VisitRules
+from nodemanager.fleet.maintenance.states import STATES, Move, Visit, VisitHold, VisitOrder, VisitRules
 from nodemanager.kube import errors
 from nodemanager.kube.objects import ObjectKey, ObjectMeta
 from nodemanager.runtime.events import EventRecorder
@@ -50,7 +50,7 @@ class Undertaking:
 
     owner: Owner
     rules: VisitRules
-    work: Callable[[Claim], Work]
+    work: Callable[[Claim], TaskWork]
     """What the task of a visit is made of."""
     drain: DrainRules
     now: datetime
@@ -82,7 +82,7 @@ class VisitDriver:
             "nodemanager_maintenance_transitions_total", "States that visits of hosts came into.", ("state",)
         )
 
-    async def drive(self, about: Undertaking, seen: Visited) -> Hold | Move:
+    async def drive(self, about: Undertaking, seen: Visited) -> VisitHold | Move:
         """Give the order of the state, and write down the next one if there is evidence for it."""
         try:
             visit = await self._ordered(about, seen)
@@ -94,7 +94,7 @@ class VisitDriver:
                 )
                 await self.write(about, seen.host, late, seen.claim)
                 return Move(late)
-            return Hold(STATES[seen.claim.state].reason, f"node/{seen.host.metadata.name}")
+            return VisitHold(STATES[seen.claim.state].reason, f"node/{seen.host.metadata.name}")
         found = _cut_short(about, visit) or visits.advance(visit)
         if isinstance(found, Move):
             await self._remember(visit, seen, found.claim)
@@ -150,8 +150,8 @@ class VisitDriver:
     async def _ordered(self, about: Undertaking, seen: Visited) -> Visit:
         """Give the order of the state; return all that is known after that."""
         claim = seen.claim
-        order = STATES[claim.state].order if claim.state in STATES else Order.NOTHING
-        if claim.cordoned and order is Order.CREATE_TASK and not claim.seen:
+        order = STATES[claim.state].order if claim.state in STATES else VisitOrder.NOTHING
+        if claim.cordoned and order is VisitOrder.CREATE_TASK and not claim.seen:
             hold = self._orders.hold(about.owner, seen.host.metadata.name, claim)
             await hold.say({DRAINED: "", MAINTENANCE_IN_PROGRESS: f"task {claim.task}"})
         task, undo = await self._tasks(about, seen, order)
@@ -170,30 +170,32 @@ class VisitDriver:
         )  # fmt: skip
 
     async def _tasks(
-        self, about: Undertaking, seen: Visited, order: Order
+        self, about: Undertaking, seen: Visited, order: VisitOrder
     ) -> tuple[NodeTask | None, NodeTask | None]:
         """Create or take back the tasks of a visit; return them: of the work, and of undoing it."""
         claim = seen.claim
         task = await self._task(about, seen, claim.task)
         undo: NodeTask | None = None
-        begins = order is Order.CREATE_TASK and not claim.seen and about.ending is None and about.may_work
+        begins = (
+            order is VisitOrder.CREATE_TASK and not claim.seen and about.ending is None and about.may_work
+        )
         if begins and task is None:
             task = await self._created(about, seen, about.work(claim))
-        if order is Order.CREATE_UNDO:
+        if order is VisitOrder.CREATE_UNDO:
             undo = await self._task(about, seen, undo_name(claim.task))
             back = undoing.inverse(task) if task is not None else []
             if undo is None and back:
-                work = Work(tuple(back), claim.since + UNDO_TIME)
+                work = TaskWork(tuple(back), claim.since + UNDO_TIME)
                 undo = await self._created(about, seen, work) or _as_if(task, HALTED)
             elif undo is None and task is not None:  # it changed nothing that could be taken back
                 undo = _as_if(task, SUCCEEDED)
-        ends = order is Order.GIVE_BACK or (order is Order.CREATE_TASK and about.ending is not None)
+        ends = order is VisitOrder.GIVE_BACK or (order is VisitOrder.CREATE_TASK and about.ending is not None)
         if ends and task is not None and _is_untaken(task):
             await self._orders.delete_task(task)
             task = None
         return task, undo
 
-    async def _created(self, about: Undertaking, seen: Visited, work: Work) -> NodeTask | None:
+    async def _created(self, about: Undertaking, seen: Visited, work: TaskWork) -> NodeTask | None:
         """Create a task. One that the API does not take is as one that the host has refused."""
         try:
             return await self._orders.create_task(
@@ -204,15 +206,15 @@ class VisitDriver:
             named = ObjectMeta(name=task_of(seen.claim), namespace=about.owner.metadata.namespace)
             return NodeTask(named, status=NodeTaskStatus(phase=REFUSED))
 
-    async def _held(self, about: Undertaking, seen: Visited, order: Order) -> NodeFacts | None:
+    async def _held(self, about: Undertaking, seen: Visited, order: VisitOrder) -> NodeFacts | None:
         """Cordon, drain or give back the Node of a host; return how it is then."""
         hold = self._orders.hold(about.owner, seen.host.metadata.name, seen.claim)
         left, blocked = 0, ""
-        if order is Order.GIVE_BACK:
+        if order is VisitOrder.GIVE_BACK:
             await hold.release()
         else:
             await hold.cordon()
-        if order is Order.DRAIN:
+        if order is VisitOrder.DRAIN:
             await hold.say({DRAIN_IN_PROGRESS: "pods are leaving"})
             drained = await hold.drain(about.drain)
             left, blocked = len(drained.blocked), drained.said

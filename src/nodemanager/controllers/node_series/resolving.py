@@ -60,11 +60,11 @@ class SeriesResolver:
         # Nobody tells us that the right to read Nodes was taken away.
         return ReconcileResult(LOOK_SECONDS) if found.spec.node_selector is not None else None
 
-    def _cluster(self, found: NodeSeries) -> Cluster:
+    def _cluster(self, found: NodeSeries) -> ClusterNodes:
         if found.spec.node_selector is None:
             return NO_CLUSTER
         labels = {one.metadata.name: one.metadata.labels for one in self.kubernetes.values()}
-        return Cluster(labels, self.kubernetes.refused)
+        return ClusterNodes(labels, self.kubernetes.refused)
 
 
 def build(context: ControllerContext) -> Reconcile:
@@ -107,7 +107,7 @@ def _counted_as(node: ManagedNode) -> tuple[dict[str, str], bool]:
     return node.metadata.labels, is_silent(node)
 
 
-class Cluster(NamedTuple):
+class ClusterNodes(NamedTuple):
     """What is known of the Kubernetes Nodes."""
 
     labels: NodeLabels = series.NO_NODES
@@ -115,11 +115,11 @@ class Cluster(NamedTuple):
     """Why nothing is."""
 
 
-NO_CLUSTER: Final = Cluster()
+NO_CLUSTER: Final = ClusterNodes()
 
 
 def resolve(
-    found: NodeSeries, nodes: Sequence[ManagedNode], now: str, cluster: Cluster = NO_CLUSTER
+    found: NodeSeries, nodes: Sequence[ManagedNode], now: str, cluster: ClusterNodes = NO_CLUSTER
 ) -> NodeSeriesStatus:
     """Return the status that follows from the hosts of a namespace; pure."""
     unknown = found.spec.node_selector is not None and cluster.refused
@@ -142,7 +142,7 @@ def resolve(
     )
 
 
-def _unknown(cluster: Cluster, generation: int) -> Condition:
+def _unknown(cluster: ClusterNodes, generation: int) -> Condition:
     reason = Reason.NODE_LABELS_UNKNOWN
     message = f"which hosts nodeSelector chooses cannot be told: {cluster.refused}. {REMEDIES[reason]}"
     return Condition(

@@ -26,7 +26,7 @@ from nodemanager.client.patches import MergePatch, difference
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
 from nodemanager.fleet.tasks import bookkeeping, lookup
-from nodemanager.fleet.tasks.bookkeeping import Circumstances, Look, Over, Remove
+from nodemanager.fleet.tasks.bookkeeping import Circumstances, EndForHost, LookAgain, Remove
 from nodemanager.kube import conditions, errors, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectKey, key_of
@@ -66,7 +66,7 @@ class RunsGoingOn:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class TaskMemory:
     """What was seen of a task before; all of it is made anew when another operator leads."""
 
     phases: dict[ObjectKey, str] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class TaskKeeper:
     maintenances: Cache[NodeMaintenance]
     events: EventRecorder
     now: Callable[[], datetime]
-    memory: Memory = field(default_factory=Memory)
+    memory: TaskMemory = field(default_factory=TaskMemory)
 
     async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
         """Do what is to be done about a task, and say when to look again."""
@@ -104,11 +104,11 @@ class TaskKeeper:
         self._tell(key, task)
         now = self.now()
         match bookkeeping.judge(task, self._circumstances(key, task, now)):
-            case Over() as over:
+            case EndForHost() as over:
                 await self._end(task, over, now)
             case Remove():
                 await self._remove(task)
-            case Look(at):
+            case LookAgain(at):
                 return None if at is None else ReconcileResult(min((at - now).total_seconds(), LONGEST))
         return None
 
@@ -137,7 +137,7 @@ class TaskKeeper:
         record = self.events.normal if phase == SUCCEEDED else self.events.warning
         record(NODE_TASKS, task, f"Task{phase}", said)
 
-    async def _end(self, task: NodeTask, over: Over, now: datetime) -> None:
+    async def _end(self, task: NodeTask, over: EndForHost, now: datetime) -> None:
         """Write what the host cannot say any more; if it says something meanwhile, that is what counts."""
         meta, moment = task.metadata, times.rfc3339(now)
         complete = Condition(

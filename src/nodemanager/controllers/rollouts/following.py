@@ -17,7 +17,7 @@ from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.cache import Cache
 
 
-class Followed(NamedTuple):
+class FollowedSet(NamedTuple):
     """A set, as if it said by itself how it is rolled out."""
 
     config_set: ConfigSet
@@ -39,17 +39,19 @@ class Followed(NamedTuple):
         return msgspec.structs.replace(status, policy=self.policy)
 
 
-def followed(config_set: ConfigSet, policy: RolloutPolicy | None, digest: str) -> Followed:
+def followed(config_set: ConfigSet, policy: RolloutPolicy | None, digest: str) -> FollowedSet:
     """Return what is in force for a set that says something with this digest; `policy` is the default."""
     if config_set.spec.rollout is not None:
-        return Followed(config_set)
+        return FollowedSet(config_set)
     published = config_set.status.rollout
     if (found := rolloutpolicy.in_force(policy)) is not None:
-        return Followed(_with(config_set, found.spec), rolloutpolicy.reference(found))
+        return FollowedSet(_with(config_set, found.spec), rolloutpolicy.reference(found))
     if published is not None and rolloutpolicy.is_half_way(published, digest):
         group = published.group.name if published.group is not None else ""
-        return Followed(_with(config_set, Rollout(strategy=STAGED, group=group)), published.policy, gone=True)
-    return Followed(config_set)
+        return FollowedSet(
+            _with(config_set, Rollout(strategy=STAGED, group=group)), published.policy, gone=True
+        )
+    return FollowedSet(config_set)
 
 
 def _with(config_set: ConfigSet, rollout: Rollout) -> ConfigSet:
@@ -64,14 +66,14 @@ class Defaults:
     client: Client
     policies: Cache[RolloutPolicy]
 
-    async def of(self, config_set: ConfigSet, digest: str) -> Followed:
+    async def of(self, config_set: ConfigSet, digest: str) -> FollowedSet:
         """Return what is in force for a set.
 
         When a change of it is seen for the first time, the API is asked: the cache may have the change, and
         not yet the default that was made before it.
         """
         if config_set.spec.rollout is not None:
-            return Followed(config_set)
+            return FollowedSet(config_set)
         namespace, published = config_set.metadata.namespace, config_set.status.rollout
         stable = published.stable if published is not None else None
         known = stable is not None and stable.digest == digest

@@ -25,17 +25,17 @@ from nodemanager.fleet.maintenance import openings
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.questions import MAX_SAID
 from nodemanager.fleet.rollout import approving, judging, stages
-from nodemanager.fleet.rollout.facts import Progress
-from nodemanager.fleet.rollout.gates import ASK_SECONDS, LOOK_SECONDS, Gates, Obstacle, WindowGate
+from nodemanager.fleet.rollout.facts import RolloutProgress
+from nodemanager.fleet.rollout.gates import ASK_SECONDS, LOOK_SECONDS, Obstacle, RolloutGates, WindowGate
 from nodemanager.fleet.rollout.reasons import RolloutReason
-from nodemanager.fleet.rollout.remembering import Part
+from nodemanager.fleet.rollout.remembering import RolloutPart
 from nodemanager.fleet.windows.calendar import Calendar
 from nodemanager.fleet.windows.exclusions import Calendars
 from nodemanager.kube import errors, wording
 from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Cache
 
-UNHEARD: Final = (Progress.ABSENT, Progress.LOST)
+UNHEARD: Final = (RolloutProgress.ABSENT, RolloutProgress.LOST)
 READ_SECONDS: Final = 5.0
 READ_AGAIN_SECONDS: Final = 30.0
 KEPT: Final = timedelta(minutes=1)
@@ -50,13 +50,13 @@ class KeptCalendars(NamedTuple):
     calendars: Calendars
 
 
-class Asked(NamedTuple):
+class GatedRollout(NamedTuple):
     """A rollout whose gates are asked about."""
 
     config_set: ConfigSet
     """Which set says what they are; of several that move together, the first."""
     published: RolloutStatus | None
-    parts: Sequence[Part]
+    parts: Sequence[RolloutPart]
     """All its sets, as they are published."""
 
 
@@ -67,11 +67,11 @@ class AskedChange(NamedTuple):
     revision: ConfigSetRevisionSpec
 
 
-def asked_alone(config_set: ConfigSet) -> Asked:
+def asked_alone(config_set: ConfigSet) -> GatedRollout:
     """Return what is asked about for a set that moves alone."""
     published = config_set.status.rollout
-    parts = [Part(config_set.metadata.name, published)] if published is not None else []
-    return Asked(config_set, published, parts)
+    parts = [RolloutPart(config_set.metadata.name, published)] if published is not None else []
+    return GatedRollout(config_set, published, parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +89,15 @@ class GateReader:
     """Whether the audit log can be relied on; None = nobody asks."""
 
     async def read(
-        self, about: Asked, changes: Sequence[AskedChange], nodes: Sequence[ManagedNode], now: datetime
-    ) -> Gates:
+        self, about: GatedRollout, changes: Sequence[AskedChange], nodes: Sequence[ManagedNode], now: datetime
+    ) -> RolloutGates:
         """Return what is known of the gates of a rollout; `changes` are what its sets say now."""
         window, health = await self._window(about.config_set, now), self._health(about, nodes)
         found = health.finding(self.asker.answers, now)
         namespace = about.config_set.metadata.namespace
         unapproved = (self._unapproved(one, namespace) for one in changes)
         waiting = next((one for one in unapproved if one), "")
-        return Gates(window, found, waiting, unrecorded=self._unrecorded(namespace))
+        return RolloutGates(window, found, waiting, unrecorded=self._unrecorded(namespace))
 
     def _unrecorded(self, namespace: str) -> str:
         return audit_gate.stopped(self.checkpoints, namespace) if self.checkpoints is not None else ""
@@ -113,7 +113,7 @@ class GateReader:
         return approving.hash_of(rollout, current) + named
 
     def ask(
-        self, about: Asked, nodes: Sequence[ManagedNode], status: RolloutStatus, again: float | None
+        self, about: GatedRollout, nodes: Sequence[ManagedNode], status: RolloutStatus, again: float | None
     ) -> float | None:
         """Have gates of health be asked whose answer matters to what is published now.
 
@@ -126,7 +126,7 @@ class GateReader:
         self.asker.want(key_of(about.config_set), health.questions())
         return ASK_SECONDS if again is None else min(ASK_SECONDS, again)
 
-    def _health(self, about: Asked, nodes: Sequence[ManagedNode]) -> RolloutHealth:
+    def _health(self, about: GatedRollout, nodes: Sequence[ManagedNode]) -> RolloutHealth:
         """Return the gates of health, and the hosts that they are about.
 
         Those that are silent are not among them: how many of these stop a rollout, others decide.

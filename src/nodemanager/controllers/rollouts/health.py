@@ -14,7 +14,7 @@ from nodemanager.controllers import disruption, host_gates
 from nodemanager.controllers.disruption.nodes import Node
 from nodemanager.controllers.gate_asking import AT_ONCE
 from nodemanager.fleet.maintenance import questions
-from nodemanager.fleet.maintenance.questions import Answer, Question
+from nodemanager.fleet.maintenance.questions import GateAnswer, Question
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.rollout import widening
 from nodemanager.fleet.rollout.gates import HealthFinding
@@ -67,7 +67,7 @@ class RolloutHealth:
         for gate in self.gates:
             yield from self._asked(gate)
 
-    def finding(self, answers: Mapping[Question, Answer], now: datetime) -> HealthFinding | None:
+    def finding(self, answers: Mapping[Question, GateAnswer], now: datetime) -> HealthFinding | None:
         """Return the first gate that says no, or else of which nobody knows; None = all hold."""
         found = [
             one for place, gate in enumerate(self.gates) for one in self._findings(place, gate, answers, now)
@@ -75,7 +75,7 @@ class RolloutHealth:
         return next((one for one in found if one.is_no), found[0] if found else None)
 
     def _findings(
-        self, place: int, gate: HealthGate, answers: Mapping[Question, Answer], now: datetime
+        self, place: int, gate: HealthGate, answers: Mapping[Question, GateAnswer], now: datetime
     ) -> Iterator[HealthFinding]:
         patience = durations.parse(gate.timeout or PATIENCE)
         if why := questions.fault(gate):

@@ -10,11 +10,11 @@ from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.configsetrevision import ConfigSetRevision
 from nodemanager.api.common.rollout import RolloutStatus, is_staged
 from nodemanager.controllers.rollouts import revisions
-from nodemanager.controllers.rollouts.following import Followed
-from nodemanager.controllers.rollouts.gating import Asked, AskedChange, asked_alone
+from nodemanager.controllers.rollouts.following import FollowedSet
+from nodemanager.controllers.rollouts.gating import AskedChange, GatedRollout, asked_alone
 from nodemanager.fleet.rollout import grouping
 from nodemanager.fleet.rollout.grouping import Member
-from nodemanager.fleet.rollout.remembering import Part
+from nodemanager.fleet.rollout.remembering import RolloutPart
 
 
 class LookedAt(NamedTuple):
@@ -24,7 +24,7 @@ class LookedAt(NamedTuple):
     known: Sequence[ConfigSetRevision]
     """Its revisions; the newest may be missing."""
     current: ConfigSetRevision
-    followed: Followed
+    followed: FollowedSet
 
     @property
     def name(self) -> str:
@@ -62,17 +62,17 @@ def in_order(looked: Sequence[LookedAt], told: Mapping[str, RolloutStatus]) -> l
     return sorted(looked, key=lambda one: (told[one.name].restarted != before[one.name].restarted, one.name))
 
 
-def asked_about(looked: Sequence[LookedAt]) -> Asked:
+def asked_about(looked: Sequence[LookedAt]) -> GatedRollout:
     """Return what the gates of sets are about that move together, or of one."""
     first = looked[0].followed.config_set
     if not looked[0].group:
         return asked_alone(first)
     published = {one.name: one.config_set.status.rollout for one in looked}
     moving = {name: one for name, one in published.items() if one is not None and one.next is not None}
-    return Asked(
+    return GatedRollout(
         first,
         next(iter(moving.values()), published[looked[0].name]),
-        [Part(name, one) for name, one in moving.items()],
+        [RolloutPart(name, one) for name, one in moving.items()],
     )
 
 

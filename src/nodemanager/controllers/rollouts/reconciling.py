@@ -36,16 +36,16 @@ from nodemanager.controllers.gate_asking import Asker
 from nodemanager.controllers.registration import ControllerContext
 from nodemanager.controllers.rollouts import membership, revisions, waking
 from nodemanager.controllers.rollouts.following import Defaults
-from nodemanager.controllers.rollouts.gating import Asked, GateReader
+from nodemanager.controllers.rollouts.gating import GatedRollout, GateReader
 from nodemanager.controllers.rollouts.looked_at import LookedAt, asked_about, asked_changes, in_order, parted
 from nodemanager.controllers.rollouts.steady_clock import SteadyClock
 from nodemanager.fleet.rollout import beginning, grouping, judging, telling
-from nodemanager.fleet.rollout.deciding import Decision
+from nodemanager.fleet.rollout.deciding import RolloutDecision
 from nodemanager.fleet.rollout.gates import LOOK_SECONDS
 from nodemanager.fleet.rollout.grouping import GroupDecision
-from nodemanager.fleet.rollout.looking import Look
+from nodemanager.fleet.rollout.looking import RolloutLook
 from nodemanager.fleet.rollout.reasons import RolloutReason
-from nodemanager.fleet.rollout.remembering import HostMemory, Part
+from nodemanager.fleet.rollout.remembering import HostMemory, RolloutPart
 from nodemanager.fleet.rollout.witness import Witness
 from nodemanager.kube import errors
 from nodemanager.kube.objects import ObjectKey, key_of
@@ -128,7 +128,7 @@ class Rollouts:
         if current is None:
             try:
                 current = await revisions.create(self.client, config_set, known)
-            except revisions.TooLarge as error:
+            except revisions.RevisionTooLarge as error:
                 name = config_set.metadata.name
                 said = f"what {name} says now cannot be kept as a revision: {error}"
                 raise _CannotKeep(said) from error
@@ -174,8 +174,8 @@ class Rollouts:
                 await write_status(self.client, CONFIG_SETS, one, one.status, status)
 
     async def _look(
-        self, key: ObjectKey, looked: Sequence[LookedAt], about: Asked, nodes: Sequence[ManagedNode]
-    ) -> Look:
+        self, key: ObjectKey, looked: Sequence[LookedAt], about: GatedRollout, nodes: Sequence[ManagedNode]
+    ) -> RolloutLook:
         now, monotonic = self.now(), asyncio.get_running_loop().time()
         interrupted = self.nodes.interrupted or self.config_sets.interrupted
         steady = max(self.nodes.steady_since, self.config_sets.steady_since)
@@ -187,7 +187,7 @@ class Rollouts:
             any(one.followed.is_edited for one in looked),
             self.judged.setdefault(key, HostMemory()),
         )
-        return Look(now, watched, edited, known, gates, memory)
+        return RolloutLook(now, watched, edited, known, gates, memory)
 
     def _quiet_for(
         self, key: ObjectKey, looked: Sequence[LookedAt], told: Mapping[str, RolloutStatus]
@@ -221,7 +221,7 @@ def is_only_told(old: RolloutStatus, new: RolloutStatus) -> bool:
     return same and failed[0] == failed[1]
 
 
-def decide_all(looked: Sequence[LookedAt], nodes: Sequence[ManagedNode], look: Look) -> GroupDecision:
+def decide_all(looked: Sequence[LookedAt], nodes: Sequence[ManagedNode], look: RolloutLook) -> GroupDecision:
     """Return what sets are to publish that move together; of one that moves alone, by its name."""
     members = [one.member for one in looked]
     if looked[0].group:
@@ -235,9 +235,9 @@ def decide(
     config_set: ConfigSet,
     current: RevisionRef,
     nodes: Sequence[ManagedNode],
-    look: Look,
+    look: RolloutLook,
     known: Sequence[RevisionRef] = (),
-) -> Decision:
+) -> RolloutDecision:
     """Return what is to be published of a set; pure. `known` are revisions that were there before."""
     meta, rollout, published = config_set.metadata, config_set.spec.rollout, config_set.status.rollout
     old = beginning.seen(published, meta.generation, grouping.restart_of(meta), look.now)
@@ -247,8 +247,8 @@ def decide(
         old = grouping.alone(old, look.now)
     base = beginning.begin(rollout, old, current, look.now, judging.newest(nodes, look.now))
     if rollout is None or not is_staged(rollout):
-        return Decision(base)
-    return judging.go_on(rollout, base, lambda status: [Part(meta.name, status)], nodes, look)
+        return RolloutDecision(base)
+    return judging.go_on(rollout, base, lambda status: [RolloutPart(meta.name, status)], nodes, look)
 
 
 def build(context: ControllerContext) -> Reconcile:

@@ -26,7 +26,7 @@ ETCD_REFUSES: Final = ("request is too large", "message larger than max")
 """What a kube-apiserver says, as an error of its own, of what its etcd does not take: 1.5 MiB or more."""
 
 
-class TooLarge(Exception):
+class RevisionTooLarge(Exception):
     """The API does not take a revision of what a set says; the message is the API's."""
 
 
@@ -62,10 +62,10 @@ async def create(
     try:
         return await client.create(CONFIG_SET_REVISIONS, body, config_set.metadata.namespace)
     except errors.TooLarge as error:
-        raise TooLarge(str(error)) from error
+        raise RevisionTooLarge(str(error)) from error
     except errors.InternalError as error:
         if any(one in str(error) for one in ETCD_REFUSES):
-            raise TooLarge(str(error)) from error
+            raise RevisionTooLarge(str(error)) from error
         raise
 
 

@@ -18,7 +18,7 @@ from nodemanager.api.audit import record as records
 from nodemanager.api.audit import step_digests
 from nodemanager.api.audit.auditcheckpoint import AUDIT_CHECKPOINTS
 from nodemanager.api.audit.auditsegment import AUDIT_SEGMENTS
-from nodemanager.api.audit.record import Gate, Step
+from nodemanager.api.audit.record import RecordedGate, RecordedStep
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.configsetpreview import CONFIG_SET_PREVIEWS
 from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
@@ -36,7 +36,7 @@ from nodemanager.api.maintenance.nodeseries import NODE_SERIES
 from nodemanager.api.maintenance.nodetask import ENDED, NODE_TASKS, NodeTaskSpec, NodeTaskStatus
 from nodemanager.api.rights import host_rights
 from nodemanager.fleet.audit import host_aspects, observed
-from nodemanager.fleet.audit.observed import ACCOUNTS, Aspect, Observed, Seen
+from nodemanager.fleet.audit.observed import ACCOUNTS, Aspect, ObservedObject, SeenObject
 from nodemanager.kube import sharing
 from nodemanager.kube.objects import Struct
 
@@ -48,14 +48,14 @@ MAX_VALUE: Final = 90
 Found = Iterator[tuple[str, Aspect]]
 
 
-def look(kind: str, obj: Observed) -> Observed:
+def look(kind: str, obj: ObservedObject) -> ObservedObject:
     """Return an object of which only that is kept which records are made of."""
     if obj.packed:
         return obj
     meta = obj.metadata
     about = observed.object_of(kind, obj)
     if kind == ACCOUNTS.kind and not host_rights.host_of(meta.name):
-        return Observed(metadata=_kept(meta), packed=observed.packed(Seen(object=about)))
+        return ObservedObject(metadata=_kept(meta), packed=observed.packed(SeenObject(object=about)))
     aspects = {SPEC: Aspect(value=f"{about.generation} {about.spec_digest[:16]}")}
     if kind in (CONFIG_SETS.kind, MANAGED_NODES.kind):
         aspects[LABELS] = Aspect(value=records.digest(meta.labels)[:16], verb="relabel")
@@ -72,7 +72,7 @@ def look(kind: str, obj: Observed) -> Observed:
         if kind == MANAGED_NODES.kind:
             told = host_aspects.told(obj)
         aspects.update((name, _short(one)) for name, one in _OF[kind](obj))
-    seen = Seen(
+    seen = SeenObject(
         object=about,
         created=meta.creation_timestamp or "",
         actor=actor,
@@ -80,7 +80,7 @@ def look(kind: str, obj: Observed) -> Observed:
         aspects=aspects,
         told=told,
     )
-    return Observed(metadata=_kept(meta), packed=observed.packed(seen))
+    return ObservedObject(metadata=_kept(meta), packed=observed.packed(seen))
 
 
 def _kept(meta: observed.ObservedMeta) -> observed.ObservedMeta:
@@ -99,7 +99,7 @@ def _short(aspect: Aspect) -> Aspect:
     return msgspec.structs.replace(aspect, value=f"{aspect.value[: MAX_VALUE - 17]}~{digest}")
 
 
-def _nothing(_obj: Observed) -> Found:
+def _nothing(_obj: ObservedObject) -> Found:
     """Say that people's spec is all that is recorded of a kind."""
     yield from ()
 
@@ -113,12 +113,12 @@ class _NamesHost(Struct):
 # Maintenances
 
 
-def _of_maintenance(obj: Observed) -> Found:
+def _of_maintenance(obj: ObservedObject) -> Found:
     status = observed.decoded(obj.status, NodeMaintenanceStatus)
     plan = status.plan.hash if status.plan else ""
-    gates = [Gate(reason=one.reason, object=one.object, hosts=one.hosts) for one in status.waiting]
+    gates = [RecordedGate(reason=one.reason, object=one.object, hosts=one.hosts) for one in status.waiting]
     if status.window is not None:
-        gates.insert(0, Gate(reason="WindowOpen" if status.window.open else "WindowClosed"))
+        gates.insert(0, RecordedGate(reason="WindowOpen" if status.window.open else "WindowClosed"))
     if status.phase:
         yield "phase", Aspect(value=status.phase, verb="decide", plan_hash=plan, gates=gates)
     if (run := status.run) is not None:
@@ -157,7 +157,7 @@ def _of_maintenance(obj: Observed) -> Found:
 _TASK_VERBS: Final = {"Running": "start", "Failed": "fail", "Undone": "undo", "Halted": "halt"}
 
 
-def _of_task(obj: Observed) -> Found:
+def _of_task(obj: ObservedObject) -> Found:
     spec, status = observed.decoded(obj.spec, NodeTaskSpec), observed.decoded(obj.status, NodeTaskStatus)
     plan = spec.reason.plan_hash if spec.reason else ""
     if status.phase:
@@ -178,7 +178,9 @@ def _of_task(obj: Observed) -> Found:
         if done.finished_at is None:
             continue
         argv = step_digests.argv_digest(wanted[done.name]) if done.name in wanted else ""
-        step = Step(name=done.name, argv_digest=argv, exit_code=done.exit_code, attempts=done.attempts)
+        step = RecordedStep(
+            name=done.name, argv_digest=argv, exit_code=done.exit_code, attempts=done.attempts
+        )
         yield (
             f"step/{done.name}",
             Aspect(
@@ -203,7 +205,7 @@ class _HasRollout(Struct):
     rollout: RolloutStatus | None = None
 
 
-def _of_config_set(obj: Observed) -> Found:
+def _of_config_set(obj: ObservedObject) -> Found:
     rollout = observed.decoded(obj.status, _HasRollout).rollout
     if rollout is None:
         return
@@ -217,7 +219,7 @@ def _of_config_set(obj: Observed) -> Found:
         yield "refused", Aspect(value=f"revision {rollout.refused.revision}", verb="undo", reason=reason)
 
 
-def _of_approval(obj: Observed) -> Found:
+def _of_approval(obj: ObservedObject) -> Found:
     said = observed.decoded(obj.spec, MaintenanceApprovalSpec)
     yield (
         "approval",
@@ -234,7 +236,7 @@ def _of_approval(obj: Observed) -> Found:
 FILE: Final = "src/nodemanager/fleet/audit/aspects.py"
 PART: Final = "entry for the audit log"
 
-ASPECTS: Final[dict[str, Callable[[Observed], Found]]] = {
+ASPECTS: Final[dict[str, Callable[[ObservedObject], Found]]] = {
     MANAGED_NODES.qualified_name: host_aspects.of_host,
     CONFIG_SETS.qualified_name: _of_config_set,
     CONFIG_SET_REVISIONS.qualified_name: _nothing,

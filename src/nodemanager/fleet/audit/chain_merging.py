@@ -20,8 +20,8 @@ from nodemanager.api.common.audit_chain import CHAIN_ACCEPTED, AuditChain
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.fleet.audit import host_chains, told_lines
 from nodemanager.fleet.audit.changes import ObjectId
-from nodemanager.fleet.audit.host_chains import Judgement, Known, Verdict
-from nodemanager.fleet.audit.observed import HostTold, Seen
+from nodemanager.fleet.audit.host_chains import ChainJudgement, ChainVerdict, KnownChain
+from nodemanager.fleet.audit.observed import HostTold, SeenObject
 from nodemanager.kube import times
 
 CHAIN: Final = "chain"
@@ -52,7 +52,7 @@ class Alarm:
 
 
 @dataclass(slots=True)
-class Followed:
+class FollowedChain:
     """What is known of the chain of one ManagedNode.
 
     One that is created anew begins with nothing, unless it tells of the same chain: to delete it is no way to
@@ -84,17 +84,17 @@ class Followed:
         return chain in [one.id for one in (*self.abandoned, self.last) if one is not None]
 
     @property
-    def known(self) -> Known:
+    def known(self) -> KnownChain:
         """What a judge is told; of ends of one history the last one says it all."""
-        return Known((self.last,) if self.last is not None else (), self.abandoned)
+        return KnownChain((self.last,) if self.last is not None else (), self.abandoned)
 
 
 class ChainMemory:
     """The chains of all hosts."""
 
     def __init__(self) -> None:
-        self._hosts: dict[ObjectId, Followed] = {}
-        self._gone: dict[ObjectId, Followed] = {}
+        self._hosts: dict[ObjectId, FollowedChain] = {}
+        self._gone: dict[ObjectId, FollowedChain] = {}
 
     def alarms(self) -> dict[str, Alarm]:
         """Return what stands against hosts, by their names."""
@@ -118,7 +118,7 @@ class ChainMemory:
             elif one.chain is not None:
                 self._note(self._of(which, about, one.chain.id), one, one.chain)
 
-    def _note(self, state: Followed, one: Record, entry: ChainEntry) -> None:
+    def _note(self, state: FollowedChain, one: Record, entry: ChainEntry) -> None:
         end = _end(entry)
         if one.verb == ACCEPT:
             state.alarm = None
@@ -131,14 +131,14 @@ class ChainMemory:
         if one.verb in (ANCHOR, ALARM):
             state.anchored_at = times.parse(one.time) or _LONG_AGO
 
-    def _of(self, which: ObjectId, about: RecordedObject, chain: str) -> Followed:
+    def _of(self, which: ObjectId, about: RecordedObject, chain: str) -> FollowedChain:
         found = self._hosts.get(which)
         if found is not None and found.object.uid != about.uid:
             self._forget(which)
             found = None
         if found is None:
             before = self._gone.pop(which, None)
-            found = before if before is not None and before.has_told_of(chain) else Followed(about)
+            found = before if before is not None and before.has_told_of(chain) else FollowedChain(about)
             self._hosts[which] = found
             found.object, found.anchored, found.anchored_at = about, None, _LONG_AGO
         return found
@@ -153,7 +153,7 @@ class ChainMemory:
 
     # What is seen
 
-    def take(self, which: ObjectId, seen: Seen | None, now: datetime) -> list[Record]:
+    def take(self, which: ObjectId, seen: SeenObject | None, now: datetime) -> list[Record]:
         """Return the records that follow from what a host tells now, and take note of it."""
         if seen is None:
             self._forget(which)
@@ -196,7 +196,7 @@ def _entry(end: AuditChain | None) -> ChainEntry:
     return ChainEntry(end.size - 1, end.head, end.id, end.first_kept)
 
 
-def _accepted(state: Followed, seen: Seen) -> Iterator[Record]:
+def _accepted(state: FollowedChain, seen: SeenObject) -> Iterator[Record]:
     alarm = state.alarm
     if alarm is None or seen.told is None or seen.told.accepted != alarm.token:
         return
@@ -207,11 +207,11 @@ def _accepted(state: Followed, seen: Seen) -> Iterator[Record]:
     )  # fmt: skip
 
 
-def _judged(state: Followed, told: HostTold, now: datetime) -> Iterator[Record]:
+def _judged(state: FollowedChain, told: HostTold, now: datetime) -> Iterator[Record]:
     before, end = state.last, told.chain if told.chain is not None and told.chain.size else None
     lines = told_lines.read(told.lines, end)
     judged = host_chains.judge(state.known, end)
-    if end is not None and judged.verdict is Verdict.FINE:
+    if end is not None and judged.verdict is ChainVerdict.FINE:
         judged = told_lines.linked(before, end, lines) or judged
     state.tell(end)
     merged = before.size - 1 if before is not None else -1
@@ -234,7 +234,7 @@ def _judged(state: Followed, told: HostTold, now: datetime) -> Iterator[Record]:
 
 
 def _alarmed(
-    state: Followed, before: AuditChain | None, judged: Judgement, accepted: str, now: datetime
+    state: FollowedChain, before: AuditChain | None, judged: ChainJudgement, accepted: str, now: datetime
 ) -> Iterator[Record]:
     end = state.last
     wanted = token(end) if token(end) != accepted else f"{accepted}{AGAIN}"
@@ -255,7 +255,7 @@ def _alarmed(
     )  # fmt: skip
 
 
-def _anchor(state: Followed, end: AuditChain, now: datetime) -> Record:
+def _anchor(state: FollowedChain, end: AuditChain, now: datetime) -> Record:
     left, state.left_out = state.left_out, 0
     before, state.anchored, state.anchored_at = state.anchored, end, now
     said = (

@@ -10,7 +10,7 @@ import msgspec
 
 from nodemanager.api.audit.record import HOST, OPERATOR, Actor, Record, RecordedObject
 from nodemanager.fleet.audit.aspects import LABELS, LEAVING, SPEC
-from nodemanager.fleet.audit.observed import ACCOUNTS, Aspect, Observed, Seen
+from nodemanager.fleet.audit.observed import ACCOUNTS, Aspect, ObservedObject, SeenObject
 from nodemanager.kube.objects import Struct
 
 _WANTED = (SPEC, LABELS, LEAVING)
@@ -25,7 +25,7 @@ class ObjectId(NamedTuple):
     name: str
 
 
-class Known(NamedTuple):
+class LastRecorded(NamedTuple):
     """What was last recorded of an object."""
 
     object: RecordedObject
@@ -53,7 +53,7 @@ class _Packed(Struct, array_like=True):
 _DECODER: Final = msgspec.msgpack.Decoder(_Packed)
 
 
-class Memory:
+class RecordMemory:
     """What was last recorded of every object, told by the records themselves."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Memory:
     def __iter__(self) -> Iterator[ObjectId]:
         return iter(list(self._known))
 
-    def get(self, which: ObjectId) -> Known | None:
+    def get(self, which: ObjectId) -> LastRecorded | None:
         """Return what is known of an object."""
         if (packed := self._known.get(which)) is None:
             return None
@@ -78,7 +78,7 @@ class Memory:
             spec_digest=found.spec_digest,
             change=found.change,
         )
-        return Known(about, found.host, found.values)
+        return LastRecorded(about, found.host, found.values)
 
     def note(self, records: Iterable[Record]) -> None:
         """Take note of records, in their order."""
@@ -95,7 +95,7 @@ class Memory:
                 continue
             known = self.get(which)
             if known is None or known.uid != about.uid:
-                known = Known(about, one.host, {})
+                known = LastRecorded(about, one.host, {})
             if about.labels:
                 known.values[LABELS] = about.labels
             if one.to:
@@ -113,7 +113,7 @@ class Memory:
             self._known[which] = msgspec.msgpack.encode(packed)
 
 
-def is_same(old: Observed, new: Observed) -> bool:
+def is_same(old: ObservedObject, new: ObservedObject) -> bool:
     """Tell whether no record follows from a change."""
     if old.packed == new.packed:
         return True
@@ -124,11 +124,13 @@ def is_same(old: Observed, new: Observed) -> bool:
     return same and _values(before) == _values(now)
 
 
-def _values(seen: Seen) -> dict[str, str]:
+def _values(seen: SeenObject) -> dict[str, str]:
     return {name: aspect.value for name, aspect in seen.aspects.items()}
 
 
-def records_of(known: Known | None, seen: Seen | None, since: str, at: str, late: bool) -> list[Record]:
+def records_of(
+    known: LastRecorded | None, seen: SeenObject | None, since: str, at: str, late: bool
+) -> list[Record]:
     """Return the records of a change; `since` is when the log began, `late` that nobody saw it happen."""
     found: list[Record] = []
     if known is not None and (seen is None or seen.object.uid != known.uid):
@@ -159,7 +161,7 @@ def records_of(known: Known | None, seen: Seen | None, since: str, at: str, late
     return found
 
 
-def _verb(seen: Seen, name: str, aspect: Aspect, known: Known | None, since: str) -> str:
+def _verb(seen: SeenObject, name: str, aspect: Aspect, known: LastRecorded | None, since: str) -> str:
     if name != SPEC:
         return aspect.verb
     if known is not None:
@@ -169,7 +171,9 @@ def _verb(seen: Seen, name: str, aspect: Aspect, known: Known | None, since: str
     return made if since and seen.created >= since else "observe"
 
 
-def _changed(seen: Seen, name: str, aspect: Aspect, before: str, verb: str, at: str, late: bool) -> Record:
+def _changed(
+    seen: SeenObject, name: str, aspect: Aspect, before: str, verb: str, at: str, late: bool
+) -> Record:
     if name in _WANTED or name == "approval":
         actor = seen.actor
     elif aspect.by is not None:

@@ -19,7 +19,7 @@ UNKNOWN_KEY: Final = "unknown key"
 HEAD: Final = "altered head"
 
 
-class Link(NamedTuple):
+class ChainLink(NamedTuple):
     """What of a record shows its place."""
 
     sequence: int
@@ -29,7 +29,7 @@ class Link(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AuditFinding:
     """Something that is not as it was written."""
 
     kind: str
@@ -41,7 +41,9 @@ class Finding:
         return f"{self.kind}: {self.message}"
 
 
-def by_place(links: Sequence[Link], first: int, before: bytes | None, end: int | None) -> list[Finding]:
+def by_place(
+    links: Sequence[ChainLink], first: int, before: bytes | None, end: int | None
+) -> list[AuditFinding]:
     """Return what was done to records that should have the numbers from `first` on, as far as it shows.
 
     `before` is the hash of the record in front of them, if that is known; `end` is where a checkpoint says
@@ -55,7 +57,7 @@ def by_place(links: Sequence[Link], first: int, before: bytes | None, end: int |
     return found
 
 
-def _misplaced(links: Sequence[Link], first: int, end: int | None) -> list[Finding]:
+def _misplaced(links: Sequence[ChainLink], first: int, end: int | None) -> list[AuditFinding]:
     count = len(links) if end is None else end - first
     numbers = [link.sequence for link in links]
     missing = sorted(set(range(first, first + count)) - set(numbers))
@@ -83,14 +85,14 @@ def _misplaced(links: Sequence[Link], first: int, end: int | None) -> list[Findi
     return found + [_span(REORDERED, low, high, "not in their order") for low, high in spans(sorted(moved))]
 
 
-def _in_order(links: Sequence[Link]) -> list[Link]:
-    known: dict[int, Link] = {}
+def _in_order(links: Sequence[ChainLink]) -> list[ChainLink]:
+    known: dict[int, ChainLink] = {}
     for link in links:
         known.setdefault(link.sequence, link)
     return [known[number] for number in sorted(known) if number >= 0]
 
 
-def _altered(links: Sequence[Link], before: bytes | None) -> list[Finding]:
+def _altered(links: Sequence[ChainLink], before: bytes | None) -> list[AuditFinding]:
     """Tell which records are not those that the next one knew.
 
     Where the link between two is broken, either the first was changed, or the link in the second one. In
@@ -103,7 +105,7 @@ def _altered(links: Sequence[Link], before: bytes | None) -> list[Finding]:
             broken.append(place)
         adjacent = place + 1 < len(links) and links[place + 1].sequence == link.sequence + 1
         last = link.leaf if adjacent else None
-    found: list[Finding] = []
+    found: list[AuditFinding] = []
     explained = -1
     for place in broken:
         if place == explained:
@@ -130,11 +132,13 @@ def spans(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _one(kind: str, number: int, why: str) -> Finding:
-    return Finding(kind, number, number, f"record {number}: {why}")
+def _one(kind: str, number: int, why: str) -> AuditFinding:
+    return AuditFinding(kind, number, number, f"record {number}: {why}")
 
 
-def _span(kind: str, low: int, high: int, why: str) -> Finding:
+def _span(kind: str, low: int, high: int, why: str) -> AuditFinding:
     return (
-        _one(kind, low, why) if low == high else Finding(kind, low, high, f"records {low} to {high}: {why}")
+        _one(kind, low, why)
+        if low == high
+        else AuditFinding(kind, low, high, f"records {low} to {high}: {why}")
     )

@@ -12,7 +12,7 @@ from nodemanager.api.common import node_conditions
 from nodemanager.api.common.audit_chain import CHAIN_ACCEPTED, AuditChain
 from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
 from nodemanager.fleet.audit import observed
-from nodemanager.fleet.audit.observed import Aspect, HostTold, Observed
+from nodemanager.fleet.audit.observed import Aspect, HostTold, ObservedObject
 from nodemanager.fleet.maintenance import claims
 from nodemanager.kube import conditions
 from nodemanager.kube.conditions import Condition
@@ -37,14 +37,14 @@ class _HasChain(Struct):
     audit_records: list[str] = []
 
 
-def told(obj: Observed) -> HostTold:
+def told(obj: ObservedObject) -> HostTold:
     """Return what a host tells of its own chain."""
     status = observed.decoded(obj.status, _HasChain)
     accepted = obj.metadata.annotations.get(CHAIN_ACCEPTED, "")
     return HostTold(status.audit_chain, status.audit_records, accepted[:MAX_ACCEPTED])
 
 
-def of_host(obj: Observed) -> Found:
+def of_host(obj: ObservedObject) -> Found:
     """Yield which token a host has, and who visits it."""
     good = conditions.get(
         observed.decoded(obj.status, _HasChain).conditions, node_conditions.CREDENTIAL_RENEWED
@@ -73,7 +73,7 @@ def of_host(obj: Observed) -> Found:
         )
 
 
-def of_account(obj: Observed) -> Found:
+def of_account(obj: ObservedObject) -> Found:
     """Yield that somebody has a token for a host to join with; nobody but who issued it says so."""
     issued = obj.metadata.annotations.get(TOKEN_ISSUED)
     if issued:

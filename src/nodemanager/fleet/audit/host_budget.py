@@ -15,7 +15,7 @@ from nodemanager.api.audit.record import HOST, Record
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.fleet.audit.aspects import LABELS
 from nodemanager.fleet.audit.changes import ObjectId
-from nodemanager.fleet.audit.observed import Observed
+from nodemanager.fleet.audit.observed import ObservedObject
 
 HOUR: Final = timedelta(hours=1)
 MAX_AN_HOUR: Final = 600
@@ -30,10 +30,10 @@ class HostBudget:
         """Is told the name of a host that causes too much, once an hour."""
         self._hour = datetime(1970, 1, 1, tzinfo=UTC)
         self._counts: Counter[str] = Counter()
-        self._left: dict[ObjectId, Observed] = {}
+        self._left: dict[ObjectId, ObservedObject] = {}
         """Objects of which something is not recorded, as they were last seen."""
 
-    def due(self, now: datetime) -> list[tuple[ObjectId, Observed | None]]:
+    def due(self, now: datetime) -> list[tuple[ObjectId, ObservedObject | None]]:
         """Return what is to be looked at again, as another hour has begun."""
         if timedelta(0) <= now - self._hour < HOUR:  # less than nothing: the clock was set back
             return []
@@ -46,7 +46,7 @@ class HostBudget:
         """Take note that all objects are looked at again."""
         self._left.clear()
 
-    def admit(self, which: ObjectId, obj: Observed | None, added: Sequence[Record]) -> list[Record]:
+    def admit(self, which: ObjectId, obj: ObservedObject | None, added: Sequence[Record]) -> list[Record]:
         """Return those of the records of an object that may be written."""
         self._left.pop(which, None)
         found = []

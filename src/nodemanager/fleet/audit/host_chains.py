@@ -16,7 +16,7 @@ from nodemanager.api.audit import record as records
 from nodemanager.api.audit.record import Record
 from nodemanager.api.common.audit_chain import AuditChain
 from nodemanager.fleet.audit import diagnosing
-from nodemanager.fleet.audit.diagnosing import Finding, Link
+from nodemanager.fleet.audit.diagnosing import AuditFinding, ChainLink
 from nodemanager.tlog import merkle
 
 MAX_KNOWN: Final = 64
@@ -26,7 +26,7 @@ OPENINGS: Final = ("begin", "continue")
 """Verbs of records that begin a file."""
 
 
-class Verdict(StrEnum):
+class ChainVerdict(StrEnum):
     """How a chain stands to what was seen of it before."""
 
     FINE = "Fine"
@@ -41,20 +41,20 @@ class Verdict(StrEnum):
     @property
     def is_alarm(self) -> bool:
         """Whether somebody has to look."""
-        return self not in (Verdict.FINE, Verdict.UNKNOWN)
+        return self not in (ChainVerdict.FINE, ChainVerdict.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class ChainJudgement:
     """What is thought of a chain, in words; `record` is the first that is concerned, -1 = none is."""
 
-    verdict: Verdict
+    verdict: ChainVerdict
     message: str
     record: int = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownChain:
     """What was seen of the chain of one ManagedNode (by its uid: another uid begins with nothing)."""
 
     seen: tuple[AuditChain, ...] = ()
@@ -63,35 +63,39 @@ class Known:
     """What was seen before and was then contradicted."""
 
 
-def judge(known: Known, now: AuditChain | None, lines: Sequence[bytes] | None = None) -> Judgement:
+def judge(known: KnownChain, now: AuditChain | None, lines: Sequence[bytes] | None = None) -> ChainJudgement:
     """Compare what a host tells now with what it told before; with its records, if it handed them over."""
     last = known.seen[-1] if known.seen else None
     if now is None or not now.size:
         if last is None:
-            return Judgement(Verdict.UNKNOWN, "the host has told nothing of a chain")
+            return ChainJudgement(ChainVerdict.UNKNOWN, "the host has told nothing of a chain")
         said = f"the host told of {last.size} records, and has none any more"
-        return Judgement(Verdict.SHORTENED, said, 0)
+        return ChainJudgement(ChainVerdict.SHORTENED, said, 0)
     if now in known.abandoned and now != last:
         said = f"record {now.size - 1} is what it was before the chain was changed: there are two of it"
-        return Judgement(Verdict.FORKED, f"{said}; two machines, or two copies of a disk", now.size - 1)
+        return ChainJudgement(
+            ChainVerdict.FORKED, f"{said}; two machines, or two copies of a disk", now.size - 1
+        )
     if last is None:
-        return _read(known, now, lines) or Judgement(Verdict.FINE, "this is the first that is seen of it")
+        return _read(known, now, lines) or ChainJudgement(
+            ChainVerdict.FINE, "this is the first that is seen of it"
+        )
     if now.id != last.id:
         return _another(known, now, last)
     return _shrunk(now, known.seen) or _read(known, now, lines) or _grown(now, last, lines)
 
 
-def after(known: Known, now: AuditChain | None) -> Known:
+def after(known: KnownChain, now: AuditChain | None) -> KnownChain:
     """Return what is known when the host has told `now`, whatever was thought of it."""
     if now is None or not now.size:
-        return Known((), _few((*known.abandoned, *known.seen)))
+        return KnownChain((), _few((*known.abandoned, *known.seen)))
     stay = tuple(one for one in known.seen if _agrees(one, now))
     gone = tuple(one for one in known.seen if not _agrees(one, now))
     kept = stay if stay and stay[-1] == now else (*stay, now)
-    return Known(_few(kept), _few((*(one for one in known.abandoned if one != now), *gone)))
+    return KnownChain(_few(kept), _few((*(one for one in known.abandoned if one != now), *gone)))
 
 
-def read(known: Known, now: AuditChain, lines: Sequence[bytes]) -> Known:
+def read(known: KnownChain, now: AuditChain, lines: Sequence[bytes]) -> KnownChain:
     """Return what is known when the records say, too, which of the ends that were seen are of this chain."""
     heads = _heads(lines)
     other = {one for one in known.seen if heads.get(one.size, one.head) != one.head}
@@ -99,14 +103,16 @@ def read(known: Known, now: AuditChain, lines: Sequence[bytes]) -> Known:
     return after(replace(stay, abandoned=_few((*stay.abandoned, *other))), now)
 
 
-def check(old: Sequence[bytes], new: Sequence[bytes], anchor: AuditChain | None = None) -> list[Finding]:
+def check(old: Sequence[bytes], new: Sequence[bytes], anchor: AuditChain | None = None) -> list[AuditFinding]:
     """Return what was done to the records that a host has, in its older and newer file, by themselves.
 
     With an `anchor` that somebody saw, also whether they are those that it is about.
     """
     lines = [*old, *new]
     if not lines:
-        return [] if anchor is None else [Finding(diagnosing.TRUNCATED, 0, anchor.size - 1, "all are gone")]
+        return (
+            [] if anchor is None else [AuditFinding(diagnosing.TRUNCATED, 0, anchor.size - 1, "all are gone")]
+        )
     known = [records.decoded(line) for line in lines]
     first = next((one.sequence - place for place, one in enumerate(known) if one is not None), 0)
     opening = records.decoded(new[0]) if new else None
@@ -115,7 +121,9 @@ def check(old: Sequence[bytes], new: Sequence[bytes], anchor: AuditChain | None 
     elif opening is not None and opening.verb == OPENINGS[0]:
         first = 0
     links = [
-        Link(-1 if one is None else one.sequence, "" if one is None else one.previous, merkle.leaf_hash(line))
+        ChainLink(
+            -1 if one is None else one.sequence, "" if one is None else one.previous, merkle.leaf_hash(line)
+        )
         for one, line in zip(known, lines, strict=True)
     ]
     last = known[-1]
@@ -124,33 +132,35 @@ def check(old: Sequence[bytes], new: Sequence[bytes], anchor: AuditChain | None 
         end = None
     found = diagnosing.by_place(links, first, None, end)
     if not found and first == 0 and known[0] is not None and known[0].previous:
-        found = [Finding(diagnosing.ALTERED, 0, 0, "record 0: it names one before it")]
+        found = [AuditFinding(diagnosing.ALTERED, 0, 0, "record 0: it names one before it")]
     return found or ([] if anchor is None else _against(anchor, lines))
 
 
-def compare(ends: Sequence[AuditChain], lines: Sequence[bytes]) -> list[Finding]:
+def compare(ends: Sequence[AuditChain], lines: Sequence[bytes]) -> list[AuditFinding]:
     """Return where the records that a host has are not those that it told of, by the first such end."""
     if not lines:
-        return [Finding(diagnosing.TRUNCATED, 0, ends[-1].size - 1, "all are gone")] if ends else []
+        return [AuditFinding(diagnosing.TRUNCATED, 0, ends[-1].size - 1, "all are gone")] if ends else []
     heads, mine = _heads(lines), _end(lines)
     for one in ends:
         if mine.id and one.id != mine.id:
-            return [Finding(diagnosing.REWRITTEN, 0, one.size - 1, "this is another chain than was told of")]
+            return [
+                AuditFinding(diagnosing.REWRITTEN, 0, one.size - 1, "this is another chain than was told of")
+            ]
         if one.size > mine.size:
             said = f"records {mine.size} to {one.size - 1} were told of, and are gone"
-            return [Finding(diagnosing.TRUNCATED, mine.size, one.size - 1, said)]
+            return [AuditFinding(diagnosing.TRUNCATED, mine.size, one.size - 1, said)]
         if heads.get(one.size, one.head) != one.head:
             said = f"record {one.size - 1} is not the one that was told of"
-            return [Finding(diagnosing.REWRITTEN, one.size - 1, one.size - 1, said)]
+            return [AuditFinding(diagnosing.REWRITTEN, one.size - 1, one.size - 1, said)]
     return []
 
 
-def _against(anchor: AuditChain, lines: Sequence[bytes]) -> list[Finding]:
-    judged = judge(Known((anchor,)), _end(lines), lines)
+def _against(anchor: AuditChain, lines: Sequence[bytes]) -> list[AuditFinding]:
+    judged = judge(KnownChain((anchor,)), _end(lines), lines)
     if not judged.verdict.is_alarm:
         return []
-    kind = diagnosing.TRUNCATED if judged.verdict == Verdict.SHORTENED else diagnosing.REWRITTEN
-    return [Finding(kind, max(judged.record, 0), anchor.size - 1, judged.message)]
+    kind = diagnosing.TRUNCATED if judged.verdict == ChainVerdict.SHORTENED else diagnosing.REWRITTEN
+    return [AuditFinding(kind, max(judged.record, 0), anchor.size - 1, judged.message)]
 
 
 def _end(lines: Sequence[bytes]) -> AuditChain:
@@ -159,72 +169,72 @@ def _end(lines: Sequence[bytes]) -> AuditChain:
     return AuditChain(first.object.uid, last.sequence + 1, head, max(first.sequence, 0))
 
 
-def _another(known: Known, now: AuditChain, last: AuditChain) -> Judgement:
+def _another(known: KnownChain, now: AuditChain, last: AuditChain) -> ChainJudgement:
     if any(one.id == now.id for one in known.abandoned):
         said = f"the chain {now.id} is back, after {last.id}: two machines report as this host, or two disks"
-        return Judgement(Verdict.FORKED, said, 0)
+        return ChainJudgement(ChainVerdict.FORKED, said, 0)
     said = (
         f"a new chain began; of the one before, {last.size} records were told of. That is so where a host was"
         " installed anew; else somebody removed it"
     )
-    return Judgement(Verdict.BEGUN, said, 0)
+    return ChainJudgement(ChainVerdict.BEGUN, said, 0)
 
 
-def _shrunk(now: AuditChain, seen: Sequence[AuditChain]) -> Judgement | None:
+def _shrunk(now: AuditChain, seen: Sequence[AuditChain]) -> ChainJudgement | None:
     longest = max(seen, key=lambda one: one.size)
     if now.size < longest.size:
         said = f"records {now.size} to {longest.size - 1} were told of, and are gone"
-        return Judgement(Verdict.SHORTENED, said, now.size)
+        return ChainJudgement(ChainVerdict.SHORTENED, said, now.size)
     if now.first_kept < max(one.first_kept for one in seen):
         said = f"records from {now.first_kept} on are there again, which were dropped before"
-        return Judgement(Verdict.REWRITTEN, said, now.first_kept)
+        return ChainJudgement(ChainVerdict.REWRITTEN, said, now.first_kept)
     for one in seen:
         if one.size == now.size and one.head != now.head:
             said = f"record {now.size - 1} is not the one that was told of"
-            return Judgement(Verdict.REWRITTEN, said, now.size - 1)
+            return ChainJudgement(ChainVerdict.REWRITTEN, said, now.size - 1)
     return None
 
 
-def _read(known: Known, now: AuditChain, lines: Sequence[bytes] | None) -> Judgement | None:
+def _read(known: KnownChain, now: AuditChain, lines: Sequence[bytes] | None) -> ChainJudgement | None:
     """Compare the records themselves; None = there is nothing wrong with them, or there are none."""
     if not lines:
         return None
     links = [(Record() if (one := records.decoded(line)) is None else one) for line in lines]
     found = diagnosing.by_place(
-        [Link(one.sequence, one.previous, merkle.leaf_hash(line))
+        [ChainLink(one.sequence, one.previous, merkle.leaf_hash(line))
          for one, line in zip(links, lines, strict=True)], now.first_kept, None, now.size,
     )  # fmt: skip
     if found:
-        return Judgement(Verdict.REWRITTEN, str(found[0]), found[0].first)
+        return ChainJudgement(ChainVerdict.REWRITTEN, str(found[0]), found[0].first)
     heads = _heads(lines)
     if heads.get(now.size) != now.head:
         said = f"record {now.size - 1} is not the one that the status tells of"
-        return Judgement(Verdict.REWRITTEN, said, now.size - 1)
+        return ChainJudgement(ChainVerdict.REWRITTEN, said, now.size - 1)
     back = [one for one in known.abandoned if one.id == now.id and heads.get(one.size) == one.head]
     other = [one for one in known.seen if one.id == now.id and heads.get(one.size, one.head) != one.head]
     if back and other:
         said = f"record {back[0].size - 1} is what it was before the chain was changed: there are two of it"
-        return Judgement(Verdict.FORKED, said, back[0].size - 1)
+        return ChainJudgement(ChainVerdict.FORKED, said, back[0].size - 1)
     if other:
         good = [one.size for one in known.seen if one.id == now.id and heads.get(one.size) == one.head]
         low = max((one for one in good if one < other[0].size), default=0)
         said = (
             f"record {other[0].size - 1} is not the one that was told of; it was changed after record {low}"
         )
-        return Judgement(Verdict.REWRITTEN, said, low)
+        return ChainJudgement(ChainVerdict.REWRITTEN, said, low)
     return None
 
 
-def _grown(now: AuditChain, last: AuditChain, lines: Sequence[bytes] | None) -> Judgement:
+def _grown(now: AuditChain, last: AuditChain, lines: Sequence[bytes] | None) -> ChainJudgement:
     new = now.size - last.size
     if not new:
-        return Judgement(Verdict.FINE, f"{now.size} records, as before")
+        return ChainJudgement(ChainVerdict.FINE, f"{now.size} records, as before")
     if lines is None:
-        return Judgement(Verdict.FINE, f"{new} records more, which nobody has read yet")
+        return ChainJudgement(ChainVerdict.FINE, f"{new} records more, which nobody has read yet")
     if now.first_kept > last.size:
         said = f"records {last.size} to {now.first_kept - 1} were dropped before anybody read them"
-        return Judgement(Verdict.UNKNOWN, said, last.size)
-    return Judgement(Verdict.FINE, f"{new} records more, which follow on those before")
+        return ChainJudgement(ChainVerdict.UNKNOWN, said, last.size)
+    return ChainJudgement(ChainVerdict.FINE, f"{new} records more, which follow on those before")
 
 
 def _heads(lines: Sequence[bytes]) -> dict[int, str]:

@@ -9,7 +9,7 @@ from nodemanager.tlog import checkpoints, cosignatures, notes
 from nodemanager.tlog.notes import Key, Note
 
 
-class Untrusted(Exception):
+class UntrustedCheckpoint(Exception):
     """A checkpoint does not count; what kind of finding that is, and why."""
 
     def __init__(self, kind: str, why: str) -> None:
@@ -38,7 +38,7 @@ class Keyring:
         try:
             self._now = [notes.read_key(text)]
         except notes.BadNote as error:
-            raise Untrusted(diagnosing.UNKNOWN_KEY, str(error)) from None
+            raise UntrustedCheckpoint(diagnosing.UNKNOWN_KEY, str(error)) from None
         self.assumed = True
 
     def hand_over(self, text: str) -> None:
@@ -46,7 +46,7 @@ class Keyring:
         try:
             self._next = notes.read_key(text)
         except notes.BadNote as error:
-            raise Untrusted(diagnosing.UNKNOWN_KEY, f"cannot follow a rotation: {error}") from None
+            raise UntrustedCheckpoint(diagnosing.UNKNOWN_KEY, f"cannot follow a rotation: {error}") from None
 
     def open(self, text: str) -> checkpoints.Checkpoint:
         """Return a checkpoint that is signed as it must be; raises Untrusted."""
@@ -54,9 +54,9 @@ class Keyring:
             note = notes.read(text)
             point = checkpoints.read(note.text)
         except notes.BadNote as error:
-            raise Untrusted(diagnosing.FORGED, str(error)) from None
+            raise UntrustedCheckpoint(diagnosing.FORGED, str(error)) from None
         if self._origin not in ("", point.origin):
-            raise Untrusted(
+            raise UntrustedCheckpoint(
                 diagnosing.FORGED, f"it is of the log {point.origin[:120]!r}, not of {self._origin[:120]!r}"
             )
         key = self._signer(note)
@@ -75,7 +75,7 @@ class Keyring:
         signing = [key for key in self._now if note.by(key)]
         if not signing:
             names = ", ".join(f"{one.name}+{one.key_id.hex()}" for one in note.signatures[:3])
-            raise Untrusted(
+            raise UntrustedCheckpoint(
                 diagnosing.UNKNOWN_KEY,
                 f"it is signed by {names[:200]}, and no key that is trusted here handed over to that",
             )
@@ -84,7 +84,7 @@ class Keyring:
             for key in (*signing, *coming):
                 note.verify(key)
         except notes.NotSigned as error:
-            raise Untrusted(diagnosing.FORGED, str(error)) from None
+            raise UntrustedCheckpoint(diagnosing.FORGED, str(error)) from None
         return signing[0]
 
     def _note_witnesses(self, note: Note) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from nodemanager.api import kinds
 from nodemanager.api.audit import actors
 from nodemanager.api.audit.actors import GROUP
-from nodemanager.api.audit.record import FIELD_MANAGER, Actor, Gate, RecordedObject, Step
+from nodemanager.api.audit.record import FIELD_MANAGER, Actor, RecordedGate, RecordedObject, RecordedStep
 from nodemanager.api.common.audit_chain import AuditChain
 from nodemanager.api.edge.edgeprofile import GROUP as EDGE
 from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
@@ -41,9 +41,9 @@ class Aspect(Struct, array_like=True):
     by: Actor | None = None
     """Somebody else did it."""
     plan_hash: str = ""
-    gates: list[Gate] = []
+    gates: list[RecordedGate] = []
     approval: str = ""
-    step: Step | None = None
+    step: RecordedStep | None = None
     evidence_digest: str = ""
 
 
@@ -55,7 +55,7 @@ class HostTold(Struct):
     accepted: str = ""
 
 
-class Seen(Struct):
+class SeenObject(Struct):
     """What is kept of an object."""
 
     object: RecordedObject = RecordedObject()
@@ -83,7 +83,7 @@ class _Packed(Struct, array_like=True):
     told: HostTold | None
 
 
-class Observed(Struct):
+class ObservedObject(Struct):
     """An object of any of our kinds."""
 
     metadata: ObservedMeta = ObservedMeta()
@@ -93,7 +93,7 @@ class Observed(Struct):
     """What was seen, in the place of spec and status, once it was looked at: in less memory."""
 
     @property
-    def seen(self) -> Seen | None:
+    def seen(self) -> SeenObject | None:
         """What is kept of it; None = it was not looked at."""
         if not self.packed:
             return None
@@ -109,7 +109,7 @@ class Observed(Struct):
             change=found.change,
         )
         actor = Actor(name=name, groups=groups, known=known, claimed=claimed)
-        return Seen(
+        return SeenObject(
             object=about,
             created=found.created,
             actor=actor,
@@ -122,7 +122,7 @@ class Observed(Struct):
 _DECODER: Final = msgspec.msgpack.Decoder(_Packed)
 
 
-def packed(seen: Seen) -> bytes:
+def packed(seen: SeenObject) -> bytes:
     """Return what is kept of an object, in less memory."""
     about, actor = seen.object, seen.actor
     return msgspec.msgpack.encode(
@@ -141,7 +141,7 @@ def packed(seen: Seen) -> bytes:
     )
 
 
-def kinds_seen(*, edge: bool = False) -> list[Resource[Observed]]:
+def kinds_seen(*, edge: bool = False) -> list[Resource[ObservedObject]]:
     """Return all kinds of which changes are recorded: ours, but for those of the log itself, and accounts.
 
     Those of edge sites are among them where somebody asks for that: most operators have no site, and no right
@@ -149,14 +149,14 @@ def kinds_seen(*, edge: bool = False) -> list[Resource[Observed]]:
     """
     left_out = (GROUP,) if edge else (GROUP, EDGE)
     ours = [
-        Resource(one.group, one.version, one.kind, one.plural, Observed, one.namespaced)
+        Resource(one.group, one.version, one.kind, one.plural, ObservedObject, one.namespaced)
         for one in (entry.resource for entry in kinds.KINDS)
         if one.group not in left_out
     ]
-    return [*ours, Resource("", "v1", ACCOUNTS.kind, ACCOUNTS.plural, Observed)]
+    return [*ours, Resource("", "v1", ACCOUNTS.kind, ACCOUNTS.plural, ObservedObject)]
 
 
-def actor_of(kind: str, obj: Observed) -> Actor:
+def actor_of(kind: str, obj: ObservedObject) -> Actor:
     """Return who last wrote what an object wants."""
     meta = obj.metadata
     told = {
@@ -172,7 +172,7 @@ def actor_of(kind: str, obj: Observed) -> Actor:
     return Actor(name=found.name, groups=list(found.groups), known=found.known, claimed=found.claimed)
 
 
-def object_of(kind: str, obj: Observed) -> RecordedObject:
+def object_of(kind: str, obj: ObservedObject) -> RecordedObject:
     """Return what a record says of which object it is about."""
     meta = obj.metadata
     return RecordedObject(

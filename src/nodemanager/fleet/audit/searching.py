@@ -11,7 +11,7 @@ from nodemanager.kube import times
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RecordQuery:
     """What a record must be; empty = anything."""
 
     host: str = ""
@@ -43,6 +43,6 @@ class Question:
         return at is not None and self.since is not None and at >= self.since
 
 
-def found(records: Iterable[Record], question: Question) -> Iterator[Record]:
+def found(records: Iterable[Record], question: RecordQuery) -> Iterator[Record]:
     """Return the records that somebody asks for, in their order."""
     return (one for one in records if question.fits(one))

@@ -12,7 +12,7 @@ from nodemanager.api.common.audit_chain import AuditChain
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.fleet.audit.chain_merging import ACCEPT, Alarm, ChainMemory
 from nodemanager.fleet.audit.changes import ObjectId
-from nodemanager.fleet.audit.observed import Seen
+from nodemanager.fleet.audit.observed import SeenObject
 
 _OF_CHAINS = b'"chain":{'
 _OF_HOSTS = b'"ManagedNode"'
@@ -47,7 +47,7 @@ class ToldChains:
         elif entry.index >= 0:
             self.ends.append(AuditChain(entry.id, entry.index + 1, entry.digest, entry.first_kept))
 
-    def compare(self, hosts: Iterable[tuple[ObjectId, Seen]], now: datetime) -> None:
+    def compare(self, hosts: Iterable[tuple[ObjectId, SeenObject]], now: datetime) -> None:
         """Judge what hosts tell now, too: the operator may not have seen it, or not have run."""
         for which, seen in hosts:
             self._memory.take(which, seen, now)

@@ -20,7 +20,7 @@ from nodemanager.api.audit.record import (
     RecordedObject,
 )
 from nodemanager.api.common.audit_chain import AuditChain
-from nodemanager.fleet.audit.host_chains import Judgement, Verdict
+from nodemanager.fleet.audit.host_chains import ChainJudgement, ChainVerdict
 from nodemanager.tlog import merkle
 
 MAX_FILES: Final = 8
@@ -59,7 +59,7 @@ def read(lines: Sequence[str], end: AuditChain | None) -> list[ToldLine]:
     return [found[index] for index in sorted(found)]
 
 
-def linked(before: AuditChain | None, end: AuditChain, lines: Sequence[ToldLine]) -> Judgement | None:
+def linked(before: AuditChain | None, end: AuditChain, lines: Sequence[ToldLine]) -> ChainJudgement | None:
     """Return what is wrong with records that were told; None = they fit each other, and what was told before.
 
     An end alone does not tell whether records were changed before others were added.
@@ -71,7 +71,7 @@ def linked(before: AuditChain | None, end: AuditChain, lines: Sequence[ToldLine]
         for size, head in ((line.index, line.record.previous), (line.index + 1, line.digest)):
             if heads.setdefault(size, head) != head:
                 said = f"record {size - 1} is not the one that was told of"
-                return Judgement(Verdict.REWRITTEN, said, size - 1)
+                return ChainJudgement(ChainVerdict.REWRITTEN, said, size - 1)
     return None
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from nodemanager.fleet.audit.diagnosing import Link
+from nodemanager.fleet.audit.diagnosing import ChainLink
 
 MAX_RECORDS: Final = 16_384
 MAX_BYTES: Final = 32 << 20
@@ -47,7 +47,7 @@ class Unproven:
         self._lines: list[bytes] = []
         self._leaves: list[bytes] = []
         """Lines that were not decoded yet, and their hashes; not as pairs, which take time to make."""
-        self._links: list[Link] = []
+        self._links: list[ChainLink] = []
         self._odd = False
 
     def __len__(self) -> int:
@@ -73,7 +73,7 @@ class Unproven:
         return self._odd
 
     @property
-    def links(self) -> list[Link]:
+    def links(self) -> list[ChainLink]:
         """What of each shows its place."""
         self._decode()
         return self._links
@@ -85,7 +85,7 @@ class Unproven:
             place = place_of(line)
             if place.sequence != number or (last is not None and place.previous != last.hex()):
                 self._odd = True
-            self._links.append(Link(place.sequence, place.previous, leaf))
+            self._links.append(ChainLink(place.sequence, place.previous, leaf))
             last, number = leaf, number + 1
         self._lines, self._leaves = [], []
 

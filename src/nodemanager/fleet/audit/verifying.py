@@ -17,8 +17,8 @@ from typing import Final
 
 from nodemanager.api.audit import record as records
 from nodemanager.fleet.audit import diagnosing, evidence, unproven
-from nodemanager.fleet.audit.diagnosing import Finding
-from nodemanager.fleet.audit.keyring import Keyring, Untrusted
+from nodemanager.fleet.audit.diagnosing import AuditFinding
+from nodemanager.fleet.audit.keyring import Keyring, UntrustedCheckpoint
 from nodemanager.fleet.audit.unproven import Unproven
 from nodemanager.tlog import checkpoints, cosignatures, notes
 from nodemanager.tlog.merkle import Frontier
@@ -40,7 +40,7 @@ class _Head:
 
 
 @dataclass(slots=True)
-class Report:
+class VerificationReport:
     """What a check found."""
 
     first: int = 0
@@ -51,7 +51,7 @@ class Report:
     """How many records the last good checkpoint covers."""
     checkpoints: int = 0
     """How many of them were good."""
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[AuditFinding] = field(default_factory=list)
     """No more than MAX_FINDINGS."""
     keys: list[str] = field(default_factory=list)
     """The keys that signed, in their order."""
@@ -89,7 +89,7 @@ class Verifier:
         expected: Mapping[int, bytes] | None = None,
     ) -> None:
         """`expected` are roots by size, of checkpoints that somebody kept elsewhere."""
-        self.report = Report()
+        self.report = VerificationReport()
         self._keys = Keyring(trusted, witnesses)
         self._expected = dict(expected or {})
         self._roots: dict[int, bytes] = {}
@@ -144,7 +144,7 @@ class Verifier:
         if self._tree is not None:
             self._tree.extend(leaves)
 
-    def finish(self) -> Report:
+    def finish(self) -> VerificationReport:
         """Return what was found, after the last line."""
         if self._head is not None:
             self._go_on(self._head)
@@ -167,7 +167,7 @@ class Verifier:
 
     def _find(self, kind: str, first: int, last: int, message: str) -> None:
         if len(self.report.findings) < MAX_FINDINGS:
-            self.report.findings.append(Finding(kind, first, last, message))
+            self.report.findings.append(AuditFinding(kind, first, last, message))
 
     # Lines that are no records
 
@@ -179,7 +179,7 @@ class Verifier:
                 self._segment(line)
             else:
                 self._keys.declare(evidence.key_of(line))
-        except Untrusted as error:
+        except UntrustedCheckpoint as error:
             what = "the checkpoint" if line.startswith(evidence.CHECKPOINT) else "the key"
             self._find(
                 error.kind,
@@ -192,7 +192,7 @@ class Verifier:
         number = self._new.at
         try:
             self._keys.hand_over(records.decode(line).to)
-        except Untrusted as error:
+        except UntrustedCheckpoint as error:
             self._find(error.kind, number, number, f"record {number}: {error}")
         except records.BadRecord:
             pass  # it is not what was signed, or its number shows that it cannot be read

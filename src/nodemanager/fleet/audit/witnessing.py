@@ -13,7 +13,7 @@ from nodemanager.tlog.cosignatures import Cosigner
 from nodemanager.tlog.notes import Key, Note
 
 
-class Refused(Exception):
+class CosignatureRefused(Exception):
     """A checkpoint is not cosigned; the message says why."""
 
 
@@ -32,7 +32,9 @@ def cosign(
     """Check a log, and return its newest checkpoint with a cosignature; raises Refused."""
     keys = [*given] or [notes.read_key(one) for one in (before.keys if before else [])]
     if not keys:
-        raise Refused("cannot cosign: nobody said which key the log has; give --log-key, as it was noted")
+        raise CosignatureRefused(
+            "cannot cosign: nobody said which key the log has; give --log-key, as it was noted"
+        )
     old = _point(before.note) if before else None
     expected = {old.size: old.root} if old and old.size else {}
     verifier, last = Verifier(keys, expected=expected), _Last()
@@ -42,10 +44,12 @@ def cosign(
         found = report.findings[0]
         rotated = found.kind == diagnosing.UNKNOWN_KEY and report.first > 0
         said = "; where the record that handed over to it is gone, give the new key as --log-key"
-        raise Refused(f"cannot cosign: {found}{said if rotated else ''}")
+        raise CosignatureRefused(f"cannot cosign: {found}{said if rotated else ''}")
     newest = _point(last.note) if last.note else None
     if newest is None or newest.size != report.signed:
-        raise Refused("cannot cosign: the log has no checkpoint at its end that covers its records")
+        raise CosignatureRefused(
+            "cannot cosign: the log has no checkpoint at its end that covers its records"
+        )
     _goes_on(old, newest, report.first)
     note = Note(notes.read(last.note).text, _by_log(notes.read(last.note), report.keys))
     signed = Note(note.text, (*note.signatures, witness.sign(note.text, seconds)))
@@ -62,20 +66,22 @@ def _goes_on(old: Checkpoint | None, newest: Checkpoint, first: int) -> None:
     if old is None:
         return
     if newest.origin != old.origin:
-        raise Refused(f"cannot cosign: this is the log {newest.origin}, and {old.origin} was cosigned before")
+        raise CosignatureRefused(
+            f"cannot cosign: this is the log {newest.origin}, and {old.origin} was cosigned before"
+        )
     if newest.size < old.size:
-        raise Refused(
+        raise CosignatureRefused(
             f"cannot cosign: the log has {newest.size} records, and {old.size} were cosigned before; it was"
             " rolled back, or this is an old copy"
         )
     if old.size and first >= old.size:
-        raise Refused(
+        raise CosignatureRefused(
             f"cannot cosign: the records here begin with {first}, and {old.size} were cosigned before, so"
             " that nobody can see whether one goes on from the other; give a copy that has all of them"
         )
 
 
-def _by_log(note: Note, keys: Iterable[str]) -> tuple[notes.Signature, ...]:
+def _by_log(note: Note, keys: Iterable[str]) -> tuple[notes.NoteSignature, ...]:
     """Return the signatures of the log itself: what others added is not ours to pass on."""
     known = [notes.read_key(one) for one in keys]
     return tuple(one for one in note.signatures if any(one in note.by(key) for key in known))

@@ -14,12 +14,12 @@ from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.states import VisitRules
-from nodemanager.fleet.maintenance.steps import PROOF_TIMEOUT, Work
+from nodemanager.fleet.maintenance.steps import PROOF_TIMEOUT, RunWork
 from nodemanager.kube.go import durations
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class VisitOwner:
     """The maintenance and the run that a visit is for."""
 
     name: str
@@ -28,7 +28,7 @@ class Owner:
     run: str
 
 
-def rules_of(spec: NodeMaintenanceSpec, window: WindowSpec, work: Work) -> VisitRules:
+def rules_of(spec: NodeMaintenanceSpec, window: WindowSpec, work: RunWork) -> VisitRules:
     """Return what holds for all visits of a maintenance."""
     disruption = spec.disruption or Disruption()
     drain = disruption.drain
@@ -55,7 +55,12 @@ def longest(spec: NodeMaintenanceSpec) -> timedelta:
 
 
 def claim(
-    owner: Owner, host: HostFacts, attempt: int, spec: NodeMaintenanceSpec, rules: VisitRules, now: datetime
+    owner: VisitOwner,
+    host: HostFacts,
+    attempt: int,
+    spec: NodeMaintenanceSpec,
+    rules: VisitRules,
+    now: datetime,
 ) -> Claim:
     """Return the claim with which the visit of a host begins."""
     state = visits.first_state(host, rules)

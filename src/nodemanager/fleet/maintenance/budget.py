@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from nodemanager.api.maintenance.disruption import Budget
 from nodemanager.fleet.maintenance import facts
-from nodemanager.fleet.maintenance.facts import Facts, HostFacts
+from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.series import HostGroup
 
 
-class Place(NamedTuple):
+class BudgetPlace(NamedTuple):
     """Where a host is counted besides."""
 
     group: str
@@ -38,11 +38,11 @@ def resolve(ceiling: int | str | None, total: int) -> int | None:
 
 
 @dataclass(slots=True)
-class Room:
+class BudgetRoom:
     """What is left of a budget. `take` it for each host that is begun with."""
 
     budget: Budget
-    places: Mapping[str, Place]
+    places: Mapping[str, BudgetPlace]
     """All hosts of the series."""
     spent_by: str = ""
     """A ConfigSet that has hosts on their way to its change, which count."""
@@ -91,7 +91,7 @@ class Room:
         return None
 
 
-def room(known: Facts) -> Room:
+def room(known: MaintenanceFacts) -> BudgetRoom:
     """Return what the budget of a run leaves: of its series, and of its hosts in work that have left that."""
     return room_of(known.spec.budget, known.groups, known.hosts, away_of(known.hosts), known.is_ours)
 
@@ -107,19 +107,19 @@ def room_of(
     hosts: Mapping[str, HostFacts],
     away: AbstractSet[str],
     is_ours: Callable[[HostFacts], bool],
-) -> Room:
+) -> BudgetRoom:
     """Return what a budget leaves: of hosts in groups, and of those in work for us that are in none."""
     budget = budget or Budget()
     label = budget.per_zone.label if budget.per_zone is not None else ""
-    places: dict[str, Place] = {}
+    places: dict[str, BudgetPlace] = {}
     for group in groups:
-        whole = Place(group.name)  # without zones, one for all of them
+        whole = BudgetPlace(group.name)  # without zones, one for all of them
         for name in group.hosts:
             if name in hosts:
                 zone = hosts[name].labels.get(label, "") if label else ""
-                places[name] = Place(group.name, zone) if zone else whole
+                places[name] = BudgetPlace(group.name, zone) if zone else whole
     changing = (hosts[name].changing for name in places)
-    found = Room(budget, places, next((f"configset/{one}" for one in changing if one), ""))
+    found = BudgetRoom(budget, places, next((f"configset/{one}" for one in changing if one), ""))
     working = {name for name in away if hosts[name].works}
     left = sum(is_ours(hosts[name]) for name in working if name not in places)
     found.count(places.keys() & away, working, left)

@@ -15,10 +15,10 @@ from typing import Final
 
 from nodemanager.api.maintenance.nodemaintenance import DEFAULT_STOP_AFTER
 from nodemanager.fleet.maintenance import budget, facts, progress
-from nodemanager.fleet.maintenance.budget import Room
+from nodemanager.fleet.maintenance.budget import BudgetRoom
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.facts import Facts, HostFacts
-from nodemanager.fleet.maintenance.progress import Progress, Stage
+from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts
+from nodemanager.fleet.maintenance.progress import HostStage, RunProgress
 from nodemanager.fleet.maintenance.reasons import OWN_FAULT, Reason
 from nodemanager.fleet.maintenance.states import STATES
 from nodemanager.fleet.series import CANARIES
@@ -37,7 +37,7 @@ _TURN: Final = (_STUCK - OWN_FAULT) | {Reason.WINDOW_CLOSED, Reason.BACKING_OFF}
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class HostStart:
     """A host that is begun with now."""
 
     host: str
@@ -45,7 +45,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class HostWait:
     """A host that waits."""
 
     host: str
@@ -72,19 +72,19 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class MaintenanceDecision:
     """What happens now."""
 
-    starts: tuple[Start, ...] = ()
-    waits: tuple[Wait, ...] = ()
+    starts: tuple[HostStart, ...] = ()
+    waits: tuple[HostWait, ...] = ()
     stops: tuple[Stop, ...] = ()
     outcome: str = ""
     """How the run has ended; empty = it has not."""
-    progress: Mapping[str, Progress] = field(default_factory=dict)
+    progress: Mapping[str, RunProgress] = field(default_factory=dict)
     lonely: bool = False
     """Whether only hosts are left that cannot be begun with, for reasons of their own."""
 
-    def counts(self) -> Counter[Stage]:
+    def counts(self) -> Counter[HostStage]:
         """Return how many hosts are how far."""
         return Counter(one.stage for one in self.progress.values())
 
@@ -93,28 +93,28 @@ class Decision:
         return list(itertools.islice((wait.host for wait in self.waits if wait.reason in _TURN), most))
 
 
-def decide(known: Facts) -> Decision:
+def decide(known: MaintenanceFacts) -> MaintenanceDecision:
     """Return what happens now to the hosts of a run."""
     found = _progress(known)
     stops = _stops(known, found)
-    starts: list[Start] = []
-    waits: list[Wait] = []
+    starts: list[HostStart] = []
+    waits: list[HostWait] = []
     for one in _begin(known, found, stops):
-        starts.append(one) if isinstance(one, Start) else waits.append(one)
+        starts.append(one) if isinstance(one, HostStart) else waits.append(one)
     lonely = not starts and bool(waits) and all(wait.reason in OWN_FAULT for wait in waits)
     stuck = not starts and all(wait.reason in _STUCK for wait in waits)
     outcome = "" if starts else _outcome(known, found, lonely=lonely, stuck=stuck, stopped=bool(stops))
     if outcome:
         for wait in waits:
-            if found[wait.host].stage is Stage.WAITING:
-                found[wait.host] = Progress(Stage.SKIPPED, reason=Reason.WAITED_TOO_LONG)
+            if found[wait.host].stage is HostStage.WAITING:
+                found[wait.host] = RunProgress(HostStage.SKIPPED, reason=Reason.WAITED_TOO_LONG)
         waits = []
-    return Decision(tuple(starts), tuple(waits), stops, outcome, found, lonely)
+    return MaintenanceDecision(tuple(starts), tuple(waits), stops, outcome, found, lonely)
 
 
-def _progress(known: Facts) -> dict[str, Progress]:
+def _progress(known: MaintenanceFacts) -> dict[str, RunProgress]:
     """Return how far the hosts of the run are: all that were there when it began, and have not left since."""
-    found: dict[str, Progress] = {}
+    found: dict[str, RunProgress] = {}
     in_series = {host for group in known.groups for host in group.hosts}
     touched = set(known.tasks) | {host.name for host in known.hosts.values() if known.is_ours(host)}
     for name in (*(host for group in known.groups for host in group.hosts), *sorted(touched - in_series)):
@@ -126,23 +126,23 @@ def _progress(known: Facts) -> dict[str, Progress]:
         run, tasks = known.run, known.tasks.get(name, ())
         one = progress.of_host(host, run.id, tasks, known.spec.backoff_limit, run.retried_at)
         if host is None and not one.is_end:
-            one = Progress(Stage.SKIPPED, one.attempt, Reason.HOST_GONE)
-        elif name not in in_series and one.stage is Stage.WAITING:
-            one = Progress(Stage.SKIPPED, one.attempt, Reason.HOST_LEFT_SERIES)
+            one = RunProgress(HostStage.SKIPPED, one.attempt, Reason.HOST_GONE)
+        elif name not in in_series and one.stage is HostStage.WAITING:
+            one = RunProgress(HostStage.SKIPPED, one.attempt, Reason.HOST_LEFT_SERIES)
         found[name] = one
     return found
 
 
-def _stops(known: Facts, found: Mapping[str, Progress]) -> tuple[Stop, ...]:
+def _stops(known: MaintenanceFacts, found: Mapping[str, RunProgress]) -> tuple[Stop, ...]:
     """Return why the run is stopped. This is asked anew at every look, however far the run is."""
-    failed = tuple(name for name, one in found.items() if one.stage is Stage.FAILED)
+    failed = tuple(name for name, one in found.items() if one.stage is HostStage.FAILED)
     most = known.spec.stop_after or DEFAULT_STOP_AFTER
     canaries = [
         name for group in known.groups if group.name == CANARIES for name in group.hosts if name in found
     ]
     # Canaries that nobody learned anything from, as they are gone: somebody has to say that it goes on.
     lost = bool(canaries) and known.run.retried_at is None and all(found[name].is_end for name in canaries)
-    lost = lost and not any(found[name].stage is Stage.SUCCEEDED for name in canaries)
+    lost = lost and not any(found[name].stage is HostStage.SUCCEEDED for name in canaries)
     if (
         known.run.stopped
         or len(failed) >= most
@@ -153,11 +153,13 @@ def _stops(known: Facts, found: Mapping[str, Progress]) -> tuple[Stop, ...]:
     return ()
 
 
-def _begin(known: Facts, found: Mapping[str, Progress], stops: Sequence[Stop]) -> Iterator[Start | Wait]:
+def _begin(
+    known: MaintenanceFacts, found: Mapping[str, RunProgress], stops: Sequence[Stop]
+) -> Iterator[HostStart | HostWait]:
     """Yield a start or a wait for every host that has not ended."""
     general = _general(known, stops)
     room = budget.room(known)
-    working = sum(one.stage is Stage.RUNNING for one in found.values())
+    working = sum(one.stage is HostStage.RUNNING for one in found.values())
     before: Reason | None = None
     for group in known.groups:
         pending = False
@@ -166,7 +168,7 @@ def _begin(known: Facts, found: Mapping[str, Progress], stops: Sequence[Stop]) -
             if one is None or one.is_end:
                 continue
             host = known.hosts[name]
-            if one.stage is Stage.RUNNING:
+            if one.stage is HostStage.RUNNING:
                 pending = True
                 yield _in_work(host)
                 continue
@@ -176,22 +178,22 @@ def _begin(known: Facts, found: Mapping[str, Progress], stops: Sequence[Stop]) -
             if wait is None:
                 wait = _turn(known, name, before, room, working)
             if wait is not None:
-                yield Wait(name, wait[0], wait[1], known.run.started_at, wait[2])
+                yield HostWait(name, wait[0], wait[1], known.run.started_at, wait[2])
                 continue
             room.take(name)
             working += 1
-            yield _asked(known, host) or Start(name, one.attempt)
+            yield _asked(known, host) or HostStart(name, one.attempt)
         if pending and before is None:
             before = Reason.CANARIES_FIRST if group.name == CANARIES else Reason.EARLIER_GROUP
     for name, one in found.items():
-        if one.stage is Stage.RUNNING and name not in room.places:
+        if one.stage is HostStage.RUNNING and name not in room.places:
             yield _in_work(known.hosts[name])
 
 
 _Why = tuple[Reason, str, datetime | None]
 
 
-def _general(known: Facts, stops: Sequence[Stop]) -> _Why | None:
+def _general(known: MaintenanceFacts, stops: Sequence[Stop]) -> _Why | None:
     """Return why no host at all may be begun with."""
     now, window, run = known.now, known.window, known.run
     if run.ending is not None:
@@ -211,7 +213,7 @@ def _general(known: Facts, stops: Sequence[Stop]) -> _Why | None:
     return None
 
 
-def _own(known: Facts, host: HostFacts, one: Progress) -> _Why | None:
+def _own(known: MaintenanceFacts, host: HostFacts, one: RunProgress) -> _Why | None:
     """Return why this host may not be begun with, whatever the others do."""
     unfit = facts.unfit(host)
     if unfit is not None:
@@ -224,7 +226,9 @@ def _own(known: Facts, host: HostFacts, one: Progress) -> _Why | None:
     return None
 
 
-def _turn(known: Facts, name: str, before: Reason | None, room: Room, working: int) -> _Why | None:
+def _turn(
+    known: MaintenanceFacts, name: str, before: Reason | None, room: BudgetRoom, working: int
+) -> _Why | None:
     """Return why it is not this host's turn."""
     if before is not None:
         return before, "", None
@@ -234,39 +238,41 @@ def _turn(known: Facts, name: str, before: Reason | None, room: Room, working: i
     return None if refusal is None else (refusal, room.spent_by, None)
 
 
-def _asked(known: Facts, host: HostFacts) -> Wait | None:
+def _asked(known: MaintenanceFacts, host: HostFacts) -> HostWait | None:
     """Return that gates are asked now that its turn has come; it keeps its place, so that no others are."""
     gate = host.health.failing_before
-    return None if gate is None else Wait(host.name, gate.reason, gate.said, known.run.started_at)
+    return None if gate is None else HostWait(host.name, gate.reason, gate.said, known.run.started_at)
 
 
-def _in_work(host: HostFacts) -> Wait:
+def _in_work(host: HostFacts) -> HostWait:
     claim = host.claim
     if not isinstance(claim, Claim):
-        return Wait(host.name, Reason.CLAIM_UNREADABLE, f"managednode/{host.name}")
+        return HostWait(host.name, Reason.CLAIM_UNREADABLE, f"managednode/{host.name}")
     reason, about = STATES[claim.state].reason, f"nodetask/{claim.task}" if claim.task else ""
     if claim.state is State.PROVING and host.health.failing_after is not None:
         about = host.health.failing_after.said
-    return Wait(host.name, reason, about, claim.since, claim.expires)
+    return HostWait(host.name, reason, about, claim.since, claim.expires)
 
 
-def _outcome(known: Facts, found: Mapping[str, Progress], *, lonely: bool, stuck: bool, stopped: bool) -> str:
+def _outcome(
+    known: MaintenanceFacts, found: Mapping[str, RunProgress], *, lonely: bool, stuck: bool, stopped: bool
+) -> str:
     """Return how the run has ended; empty = it has not.
 
     One that is stopped waits for somebody, and so does one of which nobody can tell the hosts.
     """
     stages = {one.stage for one in found.values()}
-    if Stage.RUNNING in stages:
+    if HostStage.RUNNING in stages:
         return ""
     if known.run.ending is not None:
         return "Replaced" if known.run.ending is Reason.REPLACED else "Aborted"
     if stopped or not known.series_known:
         return ""
-    if Stage.WAITING in stages:
+    if HostStage.WAITING in stages:
         ended = [one.ended for one in found.values() if one.ended is not None]
         last = max([known.run.started_at, *ended])
         never = not known.window.open and known.window.opens_at is None and known.problem is None
         patient = known.now - last < PATIENCE
         if not ((lonely and known.run.superseded) or ((stuck or never) and not patient)):
             return ""
-    return "Failed" if Stage.FAILED in stages else "Succeeded"
+    return "Failed" if HostStage.FAILED in stages else "Succeeded"

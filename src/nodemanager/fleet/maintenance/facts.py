@@ -138,7 +138,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class MaintenanceFacts:
     """All that a decision is made from."""
 
     uid: str

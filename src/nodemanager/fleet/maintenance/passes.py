@@ -12,11 +12,11 @@ from datetime import datetime
 
 from nodemanager.api.maintenance.operations import CRON, Operation
 from nodemanager.fleet.maintenance import openings, runs
-from nodemanager.fleet.maintenance.decide import Decision, decide
-from nodemanager.fleet.maintenance.facts import Facts, Run
+from nodemanager.fleet.maintenance.decide import MaintenanceDecision, decide
+from nodemanager.fleet.maintenance.facts import MaintenanceFacts, Run
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.reasons import Reason
-from nodemanager.fleet.maintenance.runs import Judgement, Memory, Moment
+from nodemanager.fleet.maintenance.runs import Moment, OperationJudgement, OperationMemory
 from nodemanager.fleet.windows.calendar import Calendar
 
 
@@ -25,7 +25,7 @@ class Upkeep:
     """What a maintenance remembers, and when it is looked at."""
 
     operations: tuple[Operation, ...]
-    memories: Mapping[str, Memory]
+    memories: Mapping[str, OperationMemory]
     created: datetime
     calendar: Calendar
     view: WindowView | None = None
@@ -35,20 +35,20 @@ class Upkeep:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class MaintenanceLook:
     """What one look at a maintenance found."""
 
     window: WindowView
-    judgements: tuple[Judgement, ...]
+    judgements: tuple[OperationJudgement, ...]
     begins: Mapping[str, str] = field(default_factory=dict)
     """The run that begins now: what is due, by operation; empty = none does."""
-    decision: Decision | None = None
+    decision: MaintenanceDecision | None = None
     """About the run under way; None = there is none."""
     reason: Reason | None = None
     """Why no run begins, if there is none."""
 
 
-def look(upkeep: Upkeep, known: Facts | None, uid: str, now: datetime) -> Look:
+def look(upkeep: Upkeep, known: MaintenanceFacts | None, uid: str, now: datetime) -> MaintenanceLook:
     """Return what happens now. `known` is about the run under way; its window is filled in here."""
     view = upkeep.view or openings.view(upkeep.calendar, now)
     moment = Moment(now, uid, upkeep.created, upkeep.calendar, upkeep.running)
@@ -56,7 +56,7 @@ def look(upkeep: Upkeep, known: Facts | None, uid: str, now: datetime) -> Look:
         judgements = tuple(
             runs.judge(upkeep.operations, upkeep.memories, replace(moment, running=frozenset()))
         )
-        return Look(view, judgements, runs.together(judgements), reason=_waits_for(judgements))
+        return MaintenanceLook(view, judgements, runs.together(judgements), reason=_waits_for(judgements))
     known = replace(known, window=view)
     decision = decide(known)
     free = decision.lonely or bool(decision.outcome)
@@ -70,14 +70,14 @@ def look(upkeep: Upkeep, known: Facts | None, uid: str, now: datetime) -> Look:
         decision = decide(replace(known, run=replace(known.run, superseded=True)))
     elif known.run.ending is None and any(one.replaces for one in judgements):
         decision = decide(replace(known, run=_replaced(known.run)))
-    return Look(view, judgements, decision=decision)
+    return MaintenanceLook(view, judgements, decision=decision)
 
 
 def _replaced(run: Run) -> Run:
     return replace(run, ending=Reason.REPLACED)
 
 
-def _waits_for(judgements: tuple[Judgement, ...]) -> Reason | None:
+def _waits_for(judgements: tuple[OperationJudgement, ...]) -> Reason | None:
     """Return why nothing is due; None if something is."""
     if any(one.due for one in judgements):
         return None

@@ -21,7 +21,7 @@ from nodemanager.api.maintenance.series import SeriesSpec
 from nodemanager.api.maintenance.windows import WindowSpec
 from nodemanager.fleet.maintenance import budget
 from nodemanager.fleet.maintenance.openings import Durations
-from nodemanager.fleet.maintenance.steps import Work
+from nodemanager.fleet.maintenance.steps import RunWork
 from nodemanager.fleet.series import HostGroup
 from nodemanager.fleet.windows.calendar import Calendar
 from nodemanager.kube.go import durations as go_durations
@@ -50,13 +50,13 @@ def asked_for_by(spec: NodeMaintenanceSpec) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanInput:
+class MaintenancePlanInput:
     """What a plan is made of."""
 
     spec: NodeMaintenanceSpec
     due: Mapping[str, str]
     """What the run consists of: slot or one-shot, by operation."""
-    work: Work
+    work: RunWork
     window: WindowSpec
     groups: Sequence[HostGroup]
     uids: Mapping[str, str]
@@ -69,7 +69,7 @@ class Plan:
 
     hash: str
     groups: tuple[HostGroup, ...]
-    work: Work
+    work: RunWork
     at_once: int
     """How many hosts are worked on at once, at most."""
     starts_at: datetime | None = None
@@ -84,7 +84,7 @@ class Plan:
         return tuple(host for group in self.groups for host in group.hosts)
 
 
-def hash_of(made_of: PlanInput) -> str:
+def hash_of(made_of: MaintenancePlanInput) -> str:
     """Return the hash of a plan: the same for the same plan, whoever asks."""
     spec = msgspec.to_builtins(made_of.spec)
     said: dict[str, Any] = {
@@ -106,7 +106,7 @@ def digest(said: Mapping[str, Any]) -> str:
     return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
 
 
-def plan(made_of: PlanInput, calendar: Calendar, taken: Durations, begin: datetime) -> Plan:
+def plan(made_of: MaintenancePlanInput, calendar: Calendar, taken: Durations, begin: datetime) -> Plan:
     """Return the plan of a run that begins at a moment, or at the first opening after it."""
     at_once = _at_once(made_of)
     visits = _expected(made_of, calendar, taken, begin, at_once)
@@ -123,14 +123,14 @@ def plan(made_of: PlanInput, calendar: Calendar, taken: Durations, begin: dateti
     )
 
 
-def _at_once(made_of: PlanInput) -> int:
+def _at_once(made_of: MaintenancePlanInput) -> int:
     total = sum(len(group.hosts) for group in made_of.groups)
     most = budget.resolve((made_of.spec.budget or Budget()).max_unavailable, total) or 1
     return min(most, made_of.spec.parallelism or most)
 
 
 def _expected(
-    made_of: PlanInput, calendar: Calendar, taken: Durations, begin: datetime, at_once: int
+    made_of: MaintenancePlanInput, calendar: Calendar, taken: Durations, begin: datetime, at_once: int
 ) -> dict[str, tuple[datetime, datetime]]:
     """Return when each host begins and ends, if all goes well; without those that fit no opening in sight."""
     openings = calendar.following(begin, MAX_OPENINGS)

@@ -14,7 +14,7 @@ from nodemanager.api.maintenance.task_steps import PreviewAction, TaskStep
 from nodemanager.fleet.maintenance.claims import Unreadable
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.reasons import Reason
-from nodemanager.fleet.maintenance.steps import Work
+from nodemanager.fleet.maintenance.steps import RunWork
 from nodemanager.fleet.series import HostGroup
 
 MAX_HOSTS: Final = 100
@@ -28,7 +28,7 @@ ALL: Final = "all"
 _REQUEST: Final = re.compile(r"([0-9a-f]{64}) ([a-z0-9]{1,16})")
 
 
-class Request(NamedTuple):
+class PreviewRequest(NamedTuple):
     """What somebody asked for."""
 
     plan_hash: str
@@ -50,13 +50,13 @@ class Asked(NamedTuple):
     """Those that there are too many of."""
 
 
-def request_of(text: str) -> Request | None:
+def request_of(text: str) -> PreviewRequest | None:
     """Return what an annotation asks for; None if it is none of ours."""
     found = _REQUEST.fullmatch(text)
-    return None if found is None else Request(found[1], found[2])
+    return None if found is None else PreviewRequest(found[1], found[2])
 
 
-def steps(work: Work) -> tuple[TaskStep, ...]:
+def steps(work: RunWork) -> tuple[TaskStep, ...]:
     """Return what a host is asked about a run; empty = nothing of it can be told beforehand."""
     wanted = {step.packages.upgrade for step in work.steps if step.packages is not None} - {""}
     if not wanted:

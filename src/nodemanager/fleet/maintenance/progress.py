@@ -22,7 +22,7 @@ _LEFT_OUT: Final = frozenset((Reason.DRAIN_TIMED_OUT, Reason.TIME_TOO_SHORT))
 """Ends after which a host counts as skipped, not as failed: nothing was done to it."""
 
 
-class Stage(StrEnum):
+class HostStage(StrEnum):
     """How far a host is."""
 
     WAITING = "waiting"
@@ -32,14 +32,14 @@ class Stage(StrEnum):
     SKIPPED = "skipped"
 
 
-_ENDS: Final = frozenset((Stage.SUCCEEDED, Stage.FAILED, Stage.SKIPPED))
+_ENDS: Final = frozenset((HostStage.SUCCEEDED, HostStage.FAILED, HostStage.SKIPPED))
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RunProgress:
     """How far a host is in a run."""
 
-    stage: Stage = Stage.WAITING
+    stage: HostStage = HostStage.WAITING
     attempt: int = 0
     """The next one, or the one that is under way or was the last."""
     reason: Reason | None = None
@@ -55,7 +55,7 @@ class Progress:
         return self.stage in _ENDS
 
 
-_UNTOUCHED: Final = Progress()
+_UNTOUCHED: Final = RunProgress()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +83,20 @@ def of_host(
     tasks: Sequence[TaskFacts],
     backoff_limit: int,
     retried_at: datetime | None = None,
-) -> Progress:
+) -> RunProgress:
     """Return how far a host is. None: it is gone, and only its tasks tell."""
     if not tasks and (host is None or host.claim is None):
         return _UNTOUCHED
     claim = host.claim if host is not None and isinstance(host.claim, Claim) else None
     own = claim if claim is not None and host is not None and _is_of(claim, host, run) else None
     if own is not None and own.holds:
-        return Progress(Stage.RUNNING, own.attempt)
+        return RunProgress(HostStage.RUNNING, own.attempt)
     ends = sorted(_ends(own, tasks), key=lambda end: end.attempt)
     if not ends:
         return _UNTOUCHED
     last = ends[-1]
     if last.succeeded:
-        return Progress(Stage.SUCCEEDED, last.attempt, last.reason, last.at)
+        return RunProgress(HostStage.SUCCEEDED, last.attempt, last.reason, last.at)
     tries = [
         end
         for end in ends
@@ -104,10 +104,10 @@ def of_host(
     ]
     if len(tries) > backoff_limit:
         left_out = last.reason in _LEFT_OUT and not last.stops
-        stage = Stage.SKIPPED if left_out else Stage.FAILED
-        return Progress(stage, last.attempt, last.reason, last.at, stops=last.stops)
+        stage = HostStage.SKIPPED if left_out else HostStage.FAILED
+        return RunProgress(stage, last.attempt, last.reason, last.at, stops=last.stops)
     pause = min(FIRST_RETRY * 2 ** min(len(tries), 10), LONGEST_RETRY) if tries else timedelta()
-    return Progress(Stage.WAITING, last.attempt + 1, last.reason, last.at, retry_at=last.at + pause)
+    return RunProgress(HostStage.WAITING, last.attempt + 1, last.reason, last.at, retry_at=last.at + pause)
 
 
 def _is_of(claim: Claim, host: HostFacts, run: str) -> bool:

@@ -49,7 +49,7 @@ class NoAnswer(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GateAnswer:
     """What came of a question."""
 
     asked: datetime
@@ -59,7 +59,7 @@ class Answer:
     no_since: datetime | None = None
     """Since when it was no, with no yes since; what had no answer in between is neither."""
 
-    def following(self, old: Answer | None) -> Answer:
+    def following(self, old: GateAnswer | None) -> GateAnswer:
         """Return it as the next one after another, if that is not too old to say anything."""
         if not self.why:
             return self
@@ -97,7 +97,7 @@ def label(asked: Question) -> str:
             return wording.flat(f"prometheus {asked.query}", 100)
 
 
-def before(answer: Answer | None, now: datetime, age: timedelta | None = None) -> GateFinding | None:
+def before(answer: GateAnswer | None, now: datetime, age: timedelta | None = None) -> GateFinding | None:
     """Return what keeps a host from being begun with: no counts until it is asked again, yes for a moment.
 
     `age` is how long that is, where many have to be asked before all that they say counts.
@@ -107,7 +107,7 @@ def before(answer: Answer | None, now: datetime, age: timedelta | None = None) -
     return GateFinding(answer.why, answer.reason) if answer.why else None
 
 
-def after(answer: Answer | None, since: datetime | None, now: datetime) -> GateFinding | None:
+def after(answer: GateAnswer | None, since: datetime | None, now: datetime) -> GateFinding | None:
     """Return what keeps a host from being done; what was asked before `since` is no proof."""
     if answer is None or not answer.is_within(STALE, now) or (since is not None and answer.asked < since):
         return _not_asked()

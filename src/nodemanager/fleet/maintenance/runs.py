@@ -32,7 +32,7 @@ _SECOND: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class OperationMemory:
     """What the status remembers of an operation."""
 
     last_slot: datetime | None = None
@@ -48,7 +48,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class OperationJudgement:
     """What is to be said of one operation now."""
 
     operation: str
@@ -80,11 +80,13 @@ class Moment:
         return self.calendar.spec
 
 
-def judge(operations: Iterable[Operation], memories: Mapping[str, Memory], moment: Moment) -> list[Judgement]:
+def judge(
+    operations: Iterable[Operation], memories: Mapping[str, OperationMemory], moment: Moment
+) -> list[OperationJudgement]:
     """Return what is due now, in the order of the operations; raise ValueError for what cannot be read."""
     found = []
     for operation in operations:
-        memory = memories.get(operation.name, Memory())
+        memory = memories.get(operation.name, OperationMemory())
         if operation.type == CRON:
             found.append(_cron(operation, memory, moment))
         elif operation.type == ONE_SHOT:
@@ -92,7 +94,7 @@ def judge(operations: Iterable[Operation], memories: Mapping[str, Memory], momen
     return found
 
 
-def together(judgements: Iterable[Judgement]) -> dict[str, str]:
+def together(judgements: Iterable[OperationJudgement]) -> dict[str, str]:
     """Return what makes up a run: what is due, by operation; empty = nothing is."""
     return {one.operation: one.due for one in judgements if one.due}
 
@@ -117,39 +119,41 @@ def has_ended(uid: str, operation: Operation, done: str) -> bool:
     return done == one_shot_id(uid, operation)
 
 
-def _one_shot(operation: Operation, memory: Memory, moment: Moment) -> Judgement:
+def _one_shot(operation: Operation, memory: OperationMemory, moment: Moment) -> OperationJudgement:
     identity = one_shot_id(moment.uid, operation)
     if memory.done == identity or operation.name in moment.running:
-        return Judgement(operation.name)
+        return OperationJudgement(operation.name)
     if operation.suspend:
-        return Judgement(operation.name, reason=Reason.SUSPENDED)
+        return OperationJudgement(operation.name, reason=Reason.SUSPENDED)
     opened = next(iter(moment.calendar.following(moment.now, 1)), None)
     if opened is None or opened.start > moment.now:
         begins = opened.start if opened is not None else None
-        return Judgement(operation.name, next_run=begins, reason=Reason.WINDOW_CLOSED)
+        return OperationJudgement(operation.name, next_run=begins, reason=Reason.WINDOW_CLOSED)
     # Since when it is due, not now: what waits is not to be written down anew at every look.
     since = moment.created if moment.window.always else max(opened.start, moment.created)
-    return Judgement(operation.name, due=identity, next_run=since)
+    return OperationJudgement(operation.name, due=identity, next_run=since)
 
 
-def _cron(operation: Operation, memory: Memory, moment: Moment) -> Judgement:
+def _cron(operation: Operation, memory: OperationMemory, moment: Moment) -> OperationJudgement:
     schedule, zone = _parsed(operation.schedule), zone_of(operation, moment.window)
     since = max(memory.last_slot or moment.created, moment.created)
     next_run = _next(schedule, zone, moment)
     slots = _between(schedule, zone, since, moment.now)
     if not slots:
-        return Judgement(operation.name, last_slot=memory.last_slot, next_run=next_run)
+        return OperationJudgement(operation.name, last_slot=memory.last_slot, next_run=next_run)
     counted = list(_inside(slots, moment.calendar))
     outside = sorted(set(slots) - set(counted))
     skipped = [Skipped(slot, Reason.SLOT_OUTSIDE_WINDOW) for slot in outside]
     skipped += [Skipped(slot, Reason.SLOT_SUPERSEDED) for slot in counted[:-1]]
-    made = Judgement(operation.name, last_slot=slots[-1], skipped=tuple(skipped), next_run=next_run)
+    made = OperationJudgement(operation.name, last_slot=slots[-1], skipped=tuple(skipped), next_run=next_run)
     if not counted:
         return made
     return _judged(operation, counted[-1], made, moment)
 
 
-def _judged(operation: Operation, slot: datetime, made: Judgement, moment: Moment) -> Judgement:
+def _judged(
+    operation: Operation, slot: datetime, made: OperationJudgement, moment: Moment
+) -> OperationJudgement:
     """Return what becomes of the last slot that fell into an opening."""
     policy = operation.concurrency_policy or FORBID
     skipped = None

@@ -13,7 +13,7 @@ from nodemanager.fleet.maintenance.facts import HostFacts, TaskFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 
 
-class Order(StrEnum):
+class VisitOrder(StrEnum):
     """What the operator does in a state, as often as it looks."""
 
     CORDON = "cordon"
@@ -29,7 +29,7 @@ class Order(StrEnum):
 class StateRules:
     """What a state is about."""
 
-    order: Order
+    order: VisitOrder
     reason: Reason
     """What the host waits for meanwhile."""
     gate: str
@@ -42,48 +42,48 @@ class StateRules:
 
 STATES: Final[dict[State, StateRules]] = {
     State.CORDONING: StateRules(
-        Order.CORDON,
+        VisitOrder.CORDON,
         Reason.CORDONING,
         "window, budget, health.before",
         "the Node takes no new pods",
         "given back",
     ),
     State.DRAINING: StateRules(
-        Order.DRAIN, Reason.DRAINING, "the Node is cordoned", "no pod is left to move", "drain.onTimeout"
+        VisitOrder.DRAIN, Reason.DRAINING, "the Node is cordoned", "no pod is left to move", "drain.onTimeout"
     ),
     State.WORKING: StateRules(
-        Order.CREATE_TASK,
+        VisitOrder.CREATE_TASK,
         Reason.WORKING,
         "the window has time left",
         "the NodeTask has ended",
         "as its steps say",
     ),
     State.REBOOTING: StateRules(
-        Order.NOTHING,
+        VisitOrder.NOTHING,
         Reason.REBOOTING,
         "a step reboots the host",
         "the NodeTask has ended",
         "Halted if it is lost",
     ),
     State.PROVING: StateRules(
-        Order.NOTHING,
+        VisitOrder.NOTHING,
         Reason.PROVING,
         "the NodeTask succeeded",
         "alive, Ready, booted anew, health.after",
         "undone",
     ),
     State.SOAKING: StateRules(
-        Order.NOTHING, Reason.SOAKING, "the host is proven", "it stayed so for spec.soak", "proven anew"
+        VisitOrder.NOTHING, Reason.SOAKING, "the host is proven", "it stayed so for spec.soak", "proven anew"
     ),
     State.UNDOING: StateRules(
-        Order.CREATE_UNDO,
+        VisitOrder.CREATE_UNDO,
         Reason.UNDOING,
         "not proven, or aborted",
         "the NodeTask of it has succeeded",
         "Halted",
     ),
     State.RETURNING: StateRules(
-        Order.GIVE_BACK, Reason.RETURNING, "nothing is at work", "the Node is as it was found", "Halted"
+        VisitOrder.GIVE_BACK, Reason.RETURNING, "nothing is at work", "the Node is as it was found", "Halted"
     ),
 }
 
@@ -130,7 +130,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class VisitHold:
     """Nothing changes before something happens."""
 
     reason: Reason

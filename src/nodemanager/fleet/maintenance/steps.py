@@ -63,7 +63,7 @@ class TemplateMissing(LookupError):
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class RunWork:
     """What is done to every host of a run."""
 
     steps: tuple[TaskStep, ...]
@@ -86,7 +86,7 @@ def work(
     operations: Iterable[Operation],
     templates: Mapping[str, NodeOperationTemplateSpec],
     health: Health | None = None,
-) -> Work:
+) -> RunWork:
     """Return the steps of operations that are due together, in their order, and what proves them."""
     parts = [(one.name, of_operation(one, templates)) for one in operations if one.type != REALTIME]
     steps = tuple(merged(parts))
@@ -96,7 +96,7 @@ def work(
             f"cannot make one task of {len(steps)} steps: it takes {nodetask.MAX_STEPS}; give operations"
             " other schedules, or make fewer steps of them"
         )
-    return Work(steps, digest(steps))
+    return RunWork(steps, digest(steps))
 
 
 def _proofs(health: Health | None) -> Iterator[TaskStep]:

@@ -20,7 +20,7 @@ from nodemanager.fleet.maintenance import facts
 from nodemanager.fleet.maintenance.claims import GRACE, State, undo_name
 from nodemanager.fleet.maintenance.facts import HostFacts, TaskFacts
 from nodemanager.fleet.maintenance.reasons import Reason
-from nodemanager.fleet.maintenance.states import STATES, Hold, Move, Visit, VisitRules
+from nodemanager.fleet.maintenance.states import STATES, Move, Visit, VisitHold, VisitRules
 from nodemanager.kube import wording
 
 MISSING_MAX: Final = 256
@@ -31,21 +31,21 @@ def first_state(host: HostFacts, rules: VisitRules) -> State:
     return State.CORDONING if rules.cordons and host.node is not None else State.WORKING
 
 
-def advance(visit: Visit) -> Move | Hold:
+def advance(visit: Visit) -> Move | VisitHold:
     """Return what comes next for a host."""
     return _NEXT[visit.claim.state](visit)
 
 
-def _cordoning(visit: Visit) -> Move | Hold:
+def _cordoning(visit: Visit) -> Move | VisitHold:
     node = visit.host.node
     if node is None or node.cordoned:
         return _to(visit, State.DRAINING) if node and visit.rules.drains else _begin_work(visit)
     if visit.now >= visit.claim.expires:
         return _give_back(visit, State.UNDONE, Reason.DEADLINE_EXCEEDED)
-    return Hold(Reason.CORDONING, f"node/{visit.host.name}", visit.claim.expires)
+    return VisitHold(Reason.CORDONING, f"node/{visit.host.name}", visit.claim.expires)
 
 
-def _draining(visit: Visit) -> Move | Hold:
+def _draining(visit: Visit) -> Move | VisitHold:
     node, rules = visit.host.node, visit.rules
     if node is None or node.pods == 0:
         return _begin_work(visit)
@@ -57,7 +57,7 @@ def _draining(visit: Visit) -> Move | Hold:
     until = visit.claim.expires
     if rules.on_drain_timeout != WAIT:
         until = min(until, visit.claim.since + rules.drain_timeout)
-    return Hold(Reason.DRAINING, node.blocked_by or f"node/{visit.host.name}", until)
+    return VisitHold(Reason.DRAINING, node.blocked_by or f"node/{visit.host.name}", until)
 
 
 def _begin_work(visit: Visit) -> Move:
@@ -67,7 +67,7 @@ def _begin_work(visit: Visit) -> Move:
     return _to(visit, State.WORKING)
 
 
-def _working(visit: Visit) -> Move | Hold:
+def _working(visit: Visit) -> Move | VisitHold:
     claim, task = visit.claim, visit.task
     if task is None:
         if claim.seen:
@@ -76,7 +76,7 @@ def _working(visit: Visit) -> Move | Hold:
             return _give_back(visit, State.UNDONE, Reason.DEADLINE_EXCEEDED)
         if not visit.may_work:  # the window closed before there was a task
             return _give_back(visit, State.UNDONE, Reason.TIME_TOO_SHORT)
-        return Hold(Reason.TASK_NOT_TAKEN, f"nodetask/{claim.task}", claim.expires)
+        return VisitHold(Reason.TASK_NOT_TAKEN, f"nodetask/{claim.task}", claim.expires)
     if task.is_end:
         return _ended(visit, task)
     if not claim.seen:
@@ -87,7 +87,7 @@ def _working(visit: Visit) -> Move | Hold:
         return _to(visit, State.REBOOTING)
     reason = STATES[claim.state].reason if task.taken else Reason.TASK_NOT_TAKEN
     until = claim.expires if visit.now < claim.expires else claim.expires + GRACE
-    return Hold(reason, f"nodetask/{task.name}", until)
+    return VisitHold(reason, f"nodetask/{task.name}", until)
 
 
 def _overdue(visit: Visit, task: TaskFacts) -> Move | None:
@@ -142,7 +142,7 @@ def _unasked(visit: Visit) -> str:
     return gate.said if gate is not None and gate.is_open else ""
 
 
-def _proving(visit: Visit) -> Move | Hold:
+def _proving(visit: Visit) -> Move | VisitHold:
     heard = visit.host.health.heard
     stale = heard is not None and heard < visit.claim.since
     missing = f"managednode/{visit.host.name}: not heard of since" if stale else _unproven(visit)
@@ -153,7 +153,7 @@ def _proving(visit: Visit) -> Move | Hold:
         return _done(visit)
     until = min(visit.claim.since + visit.rules.proof_timeout, visit.claim.expires)
     if visit.now < until:
-        return Hold(Reason.PROVING, missing, until)
+        return VisitHold(Reason.PROVING, missing, until)
     if not visit.host.health.alive:
         return _halt(visit, Reason.HOST_LOST)
     missing = wording.flat(missing, MISSING_MAX)
@@ -162,16 +162,16 @@ def _proving(visit: Visit) -> Move | Hold:
     return _to(visit, State.RETURNING, end=State.HALTED, reason=Reason.NOT_PROVEN, missing=missing)
 
 
-def _soaking(visit: Visit) -> Move | Hold:
+def _soaking(visit: Visit) -> Move | VisitHold:
     until = visit.claim.since + visit.rules.soak
     if _unproven(visit):
         return _to(visit, State.PROVING)
     if visit.now >= until and not _unasked(visit):
         return _done(visit)
-    return Hold(Reason.SOAKING, _unasked(visit) or f"managednode/{visit.host.name}", until)
+    return VisitHold(Reason.SOAKING, _unasked(visit) or f"managednode/{visit.host.name}", until)
 
 
-def _undoing(visit: Visit) -> Move | Hold:
+def _undoing(visit: Visit) -> Move | VisitHold:
     undo, claim = visit.undo, visit.claim
     if undo is not None and undo.is_end:
         if undo.phase == facts.SUCCEEDED:
@@ -179,10 +179,10 @@ def _undoing(visit: Visit) -> Move | Hold:
         return _halt(visit, Reason.TASK_HALTED)
     if visit.passed >= GRACE:
         return _halt(visit, Reason.TASK_HALTED)
-    return Hold(Reason.UNDOING, f"nodetask/{undo_name(claim.task)}", claim.since + GRACE)
+    return VisitHold(Reason.UNDOING, f"nodetask/{undo_name(claim.task)}", claim.since + GRACE)
 
 
-def _returning(visit: Visit) -> Move | Hold:
+def _returning(visit: Visit) -> Move | VisitHold:
     claim, node = visit.claim, visit.host.node
     stays = node is not None and claim.cordoned and node.cordoned and node.ours
     if not stays:
@@ -191,17 +191,17 @@ def _returning(visit: Visit) -> Move | Hold:
         return Move(msgspec.structs.replace(claim, state=end, since=visit.now, cordoned=False))
     if visit.passed >= GRACE:
         return _halt(visit, claim.reason or Reason.RETURNING)
-    return Hold(Reason.RETURNING, f"node/{visit.host.name}", claim.since + GRACE)
+    return VisitHold(Reason.RETURNING, f"node/{visit.host.name}", claim.since + GRACE)
 
 
-def _ended_before(visit: Visit) -> Move | Hold:
+def _ended_before(visit: Visit) -> Move | VisitHold:
     """Go on with a host that was given up as lost, and has come back."""
     claim, task = visit.claim, visit.task
     back = claim.state is State.HALTED and claim.reason is Reason.HOST_LOST and visit.host.health.alive
     # No task: it was deleted, which is done to those that have ended.
     if back and claim.cordoned and (task is None or task.is_end):
         return _give_back(visit, State.HALTED, Reason.HOST_LOST)
-    return Hold(claim.reason or Reason.SUCCEEDED, f"managednode/{visit.host.name}")
+    return VisitHold(claim.reason or Reason.SUCCEEDED, f"managednode/{visit.host.name}")
 
 
 def _to(visit: Visit, state: State, **changes: Any) -> Move:
@@ -224,7 +224,7 @@ def _halt(visit: Visit, reason: Reason) -> Move:
     return _to(visit, State.HALTED, reason=reason)
 
 
-_NEXT: Final[dict[State, Callable[[Visit], Move | Hold]]] = {
+_NEXT: Final[dict[State, Callable[[Visit], Move | VisitHold]]] = {
     State.CORDONING: _cordoning,
     State.DRAINING: _draining,
     State.WORKING: _working,

@@ -33,7 +33,7 @@ WORDS: Final = {
 """Why hosts cannot answer, and what to do."""
 
 
-class Turn(NamedTuple):
+class PreviewRound(NamedTuple):
     """What is to be done now."""
 
     ask: list[str]
@@ -48,7 +48,7 @@ def turn(
     ended: Mapping[str, bool],
     unasked: Collection[str],
     known: Mapping[str, ManagedNode],
-) -> Turn:
+) -> PreviewRound:
     """Return who is asked next; `ended` has those that were asked, and whether they have answered."""
     room = AT_ONCE - sum(not one for one in ended.values())
     waiting = [host for host in dict.fromkeys(hosts) if host not in ended and host not in unasked]
@@ -60,7 +60,7 @@ def turn(
             unfit_[host] = why
         elif len(ask) < room:
             ask.append(host)
-    return Turn(ask, unfit_, len(ask) + len(unfit_) == len(waiting))
+    return PreviewRound(ask, unfit_, len(ask) + len(unfit_) == len(waiting))
 
 
 def unfit(host: ManagedNode | None) -> Reason | None:

@@ -42,7 +42,7 @@ class Group(NamedTuple):
         return max(0, self.preview.changed + self.preview.blocked - len(self.preview.changes))
 
 
-class Result(NamedTuple):
+class GroupedAnswers(NamedTuple):
     """What there is to tell."""
 
     groups: tuple[Group, ...]
@@ -90,7 +90,7 @@ def late(task: NodeTask | None) -> Silence:
     return Silence(UNANSWERED, status.message or status.phase or "its agent has not taken the task")
 
 
-def result(hosts: Sequence[str], answers: Mapping[str, Answer]) -> Result:
+def result(hosts: Sequence[str], answers: Mapping[str, Answer]) -> GroupedAnswers:
     """Return what is to be told of hosts, each of which has an answer."""
     alike: dict[bytes, Group] = {}
     unchanged: list[str] = []
@@ -107,4 +107,4 @@ def result(hosts: Sequence[str], answers: Mapping[str, Answer]) -> Result:
             same = alike.get(key, Group((), one))
             alike[key] = Group((*same.hosts, host), same.preview)
     groups = sorted(alike.values(), key=lambda group: (-len(group.hosts), group.hosts))
-    return Result(tuple(groups), tuple(unchanged), silent)
+    return GroupedAnswers(tuple(groups), tuple(unchanged), silent)

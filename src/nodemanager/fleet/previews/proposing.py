@@ -20,7 +20,7 @@ SAMPLE: Final = 20
 """Hosts that are asked unless somebody wants another number."""
 
 
-class Fate(StrEnum):
+class SetFate(StrEnum):
     """What would become of a ConfigSet."""
 
     NEW = "new"
@@ -33,14 +33,14 @@ class Proposal(NamedTuple):
 
     sets: tuple[ConfigSet, ...]
     """As they would be."""
-    fates: Mapping[str, Fate]
+    fates: Mapping[str, SetFate]
     before: tuple[ConfigSet, ...]
     """Those of these names as they are."""
 
     @property
     def removed(self) -> list[str]:
         """Sets that would be deleted."""
-        return [name for name, fate in self.fates.items() if fate is Fate.REMOVED]
+        return [name for name, fate in self.fates.items() if fate is SetFate.REMOVED]
 
     def contents(self) -> list[ProposedSet]:
         """Return the sets as they are sent."""
@@ -61,15 +61,15 @@ def propose(wanted: Iterable[ConfigSet], known: Iterable[ConfigSet], *, prune: b
     """
     there = {one.metadata.name: one for one in known}
     named = {one.metadata.name: _labelled(one, there.get(one.metadata.name)) for one in wanted}
-    fates: dict[str, Fate] = {}
+    fates: dict[str, SetFate] = {}
     for name, one in named.items():
         if name not in there:
-            fates[name] = Fate.NEW
+            fates[name] = SetFate.NEW
         elif _said(one) != _said(there[name]):
-            fates[name] = Fate.CHANGED
+            fates[name] = SetFate.CHANGED
     if prune:
         own = (name for name, one in there.items() if not one.metadata.owner_references)
-        fates |= {name: Fate.REMOVED for name in own if name not in named}
+        fates |= {name: SetFate.REMOVED for name in own if name not in named}
     sets = tuple(one for name, one in named.items() if name in fates)
     return Proposal(sets, fates, tuple(there[name] for name in fates if name in there))
 

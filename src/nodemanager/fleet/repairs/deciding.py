@@ -14,9 +14,9 @@ from typing import Final
 from nodemanager.api.common import enforcement
 from nodemanager.api.common.enforcement import Enforcement
 from nodemanager.fleet.maintenance import facts
-from nodemanager.fleet.maintenance.budget import Room
+from nodemanager.fleet.maintenance.budget import BudgetRoom
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.decide import Wait
+from nodemanager.fleet.maintenance.decide import HostWait
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.repairs import turns
@@ -28,7 +28,7 @@ SHORTEST: Final = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
-class AskingHost:
+class DriftedHost:
     """A host on which something of a ConfigSet drifted."""
 
     facts: HostFacts
@@ -66,7 +66,7 @@ class RepairedSet:
 class Budgets:
     """What there is room for."""
 
-    rooms: Mapping[str, Room]
+    rooms: Mapping[str, BudgetRoom]
     """What each budget leaves, by the object that it is of."""
     running: AbstractSet[str] = frozenset()
     """Those of maintenances that have a run: they hold for all hosts that they mean."""
@@ -83,7 +83,7 @@ class Budgets:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class RepairStart:
     """A host that has its turn now."""
 
     host: HostFacts
@@ -92,21 +92,21 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class RepairDecision:
     """Who begins now, in this order, and who waits."""
 
-    starts: tuple[Start, ...] = ()
-    waits: tuple[tuple[str, Wait], ...] = ()
+    starts: tuple[RepairStart, ...] = ()
+    waits: tuple[tuple[str, HostWait], ...] = ()
     """With the ConfigSet that each is about."""
 
 
 def decide(
-    asking: Iterable[AskingHost],
+    asking: Iterable[DriftedHost],
     sets: Mapping[str, RepairedSet],
     budgets: Budgets,
     now: datetime,
     stopped: tuple[Reason, str] | None = None,
-) -> Decision:
+) -> RepairDecision:
     """Return whose turn it is; who has waited longest comes first. `budgets` are used up by it.
 
     `stopped` is why nobody may begin, and the object that says so.
@@ -114,8 +114,8 @@ def decide(
     Nobody has waited longer than since his last turn, for whichever set that was; and who had that in vain
     comes last. So no host keeps others from theirs, since whenever it says to wait.
     """
-    starts: list[Start] = []
-    waits: list[tuple[str, Wait]] = []
+    starts: list[RepairStart] = []
+    waits: list[tuple[str, HostWait]] = []
     begun: set[str] = set()
     running = sorted(budgets.running)
     for one in sorted(asking, key=_place):
@@ -129,18 +129,18 @@ def decide(
             wait = _refused(name, (found.room, *running), budgets)
         if wait is not None or found is None:
             reason, about, check = wait or (Reason.CONFIG_SET_UNKNOWN, f"configset/{one.config_set}", None)
-            waits.append((one.config_set, Wait(name, reason, about, one.since, check)))
+            waits.append((one.config_set, HostWait(name, reason, about, one.since, check)))
             continue
         until = now + turns.LONGEST
         until = until if found.closes is None else min(until, found.closes)
-        starts.append(Start(one.facts, one.config_set, until))
+        starts.append(RepairStart(one.facts, one.config_set, until))
         begun.add(name)
         budgets.take(one.facts)
-    return Decision(tuple(starts), tuple(waits))
+    return RepairDecision(tuple(starts), tuple(waits))
 
 
 def _own(
-    one: AskingHost, found: RepairedSet | None, now: datetime
+    one: DriftedHost, found: RepairedSet | None, now: datetime
 ) -> tuple[Reason, str, datetime | None] | None:
     """Return why this host cannot begin, whatever the others do."""
     about = f"configset/{one.config_set}"
@@ -166,7 +166,7 @@ def _own(
     return None
 
 
-def _place(one: AskingHost) -> tuple[bool, datetime, str, str]:
+def _place(one: DriftedHost) -> tuple[bool, datetime, str, str]:
     """Return what a host is sorted by."""
     claim, since, in_vain = one.facts.claim, one.since, False
     if isinstance(claim, Claim) and claim.repairs:

@@ -15,12 +15,12 @@ from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.disruption import Budget
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
 from nodemanager.fleet.maintenance import budget
-from nodemanager.fleet.maintenance.budget import Room
+from nodemanager.fleet.maintenance.budget import BudgetRoom
 from nodemanager.fleet.maintenance.claims import Claim
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.repairs import deciding, turns
-from nodemanager.fleet.repairs.deciding import AskingHost, Budgets, Decision, RepairedSet
+from nodemanager.fleet.repairs.deciding import Budgets, DriftedHost, RepairDecision, RepairedSet
 from nodemanager.fleet.series import HostGroup
 
 
@@ -60,11 +60,11 @@ class Around:
     """Why nothing new may begin, whatever it is, and the object that says so."""
 
 
-def decide(around: Around, now: datetime) -> Decision:
+def decide(around: Around, now: datetime) -> RepairDecision:
     """Return which hosts have their turn, and why others wait."""
     asking = list(_asking(around, now))
     if not asking:
-        return Decision()
+        return RepairDecision()
     away = budget.away_of(around.facts)
     asked = {one.config_set for one in asking} & around.sets.keys()
     sets = {
@@ -84,7 +84,7 @@ def decide(around: Around, now: datetime) -> Decision:
     return deciding.decide(asking, sets, Budgets(rooms, running, meant), now, around.stopped)
 
 
-def _asking(around: Around, now: datetime) -> Iterator[AskingHost]:
+def _asking(around: Around, now: datetime) -> Iterator[DriftedHost]:
     under_way = {(one.uid, one.run) for one in around.maintenances if one.running}
     for node in around.nodes:
         if node.status.left_drifts is None or (host := around.facts.get(node.metadata.name)) is None:
@@ -92,7 +92,7 @@ def _asking(around: Around, now: datetime) -> Iterator[AskingHost]:
         claim = host.claim
         recorded = isinstance(claim, Claim) and (claim.uid, claim.run) in under_way
         for ask in turns.asks_of(node, now):
-            yield AskingHost(host, ask.config_set, ask.since, recorded)
+            yield DriftedHost(host, ask.config_set, ask.since, recorded)
 
 
 def owner_of(config_set: ConfigSet) -> str:
@@ -108,13 +108,15 @@ def _repaired(config_set: ConfigSet, around: Around, now: datetime) -> RepairedS
     return RepairedSet.at(name, config_set.spec.enforcement, now)
 
 
-def _room_of(maintenance: MaintenanceBudget, around: Around, away: AbstractSet[str]) -> Room:
+def _room_of(maintenance: MaintenanceBudget, around: Around, away: AbstractSet[str]) -> BudgetRoom:
     names = {name for name, one in around.sets.items() if owner_of(one) == maintenance.uid}
     ours = _is_for(lambda claim: claim.uid == maintenance.uid or claim.repairs in names)
     return budget.room_of(maintenance.budget, maintenance.groups, around.facts, away, ours)
 
 
-def _own_room(config_set: ConfigSet, hosts: Iterable[str], around: Around, away: AbstractSet[str]) -> Room:
+def _own_room(
+    config_set: ConfigSet, hosts: Iterable[str], around: Around, away: AbstractSet[str]
+) -> BudgetRoom:
     """Return the room of a set that no maintenance owns: one of its hosts at a time.
 
     So it does not matter how many it is for, but only whether those that ask, or are away, are among them.

@@ -27,7 +27,7 @@ LONGEST: Final = timedelta(minutes=10)
 _RUN: Final = "repair-%Y%m%dt%H%M%S.%fz"
 
 
-class Turn(NamedTuple):
+class GrantedRepair(NamedTuple):
     """What a host may do."""
 
     run: str
@@ -49,13 +49,13 @@ def claim_of(node: ManagedNode) -> Claim | None:
     return claim if isinstance(claim, Claim) and claim.repairs else None
 
 
-def turn_of(node: ManagedNode) -> Turn | None:
+def turn_of(node: ManagedNode) -> GrantedRepair | None:
     """Return the turn that a host was given and has not said to be over; it may have run out."""
     claim = claim_of(node)
     used = (node.status.left_drifts or LeftDrifts()).used
     if claim is None or claim.state is not State.WORKING or claim.host_uid != node.metadata.uid:
         return None
-    return None if claim.run == used else Turn(claim.run, claim.repairs, claim.expires)
+    return None if claim.run == used else GrantedRepair(claim.run, claim.repairs, claim.expires)
 
 
 def asks_of(node: ManagedNode, now: datetime) -> list[Ask]:

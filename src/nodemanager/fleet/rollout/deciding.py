@@ -32,13 +32,13 @@ from nodemanager.api.common.rollout import (
     RevisionRef,
     Rollout,
     RolloutStatus,
-    Turn,
+    ThresholdTurn,
 )
 from nodemanager.fleet.rollout import gates, looking, stages, widening
 from nodemanager.fleet.rollout.beginning import called, is_stopped, stable
 from nodemanager.fleet.rollout.facts import RolloutHost
 from nodemanager.fleet.rollout.gates import Obstacle
-from nodemanager.fleet.rollout.looking import Look, Seen, elapsed, seconds
+from nodemanager.fleet.rollout.looking import RolloutHosts, RolloutLook, elapsed, seconds
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.fleet.rollout.telling import besides, in_phase, left_behind, named, not_returned, worked_on
 from nodemanager.fleet.rollout.witness import Witness
@@ -49,7 +49,7 @@ SILENCE_SECONDS: Final = 84.0
 """After so long, hosts that are gone are known to be: the patience of whoever judges signs of life."""
 
 
-class Decision(NamedTuple):
+class RolloutDecision(NamedTuple):
     """What is to be published, and when to look again if nothing happens."""
 
     status: RolloutStatus
@@ -59,7 +59,9 @@ class Decision(NamedTuple):
     """What this process knows after it."""
 
 
-def decide(rollout: Rollout, status: RolloutStatus, hosts: Sequence[RolloutHost], look: Look) -> Decision:
+def decide(
+    rollout: Rollout, status: RolloutStatus, hosts: Sequence[RolloutHost], look: RolloutLook
+) -> RolloutDecision:
     """Return the next status; one step per look."""
     if status.next is None:
         return _settled(rollout, status, hosts, look.now)
@@ -67,16 +69,18 @@ def decide(rollout: Rollout, status: RolloutStatus, hosts: Sequence[RolloutHost]
     seen = looking.of(rollout, status, hosts, look)
     counted = msgspec.structs.replace(status, counts=seen.counts)
     if is_stopped(counted):
-        return Decision(counted)
+        return RolloutDecision(counted)
     if len(seen.failed) >= rollout.stop_after or (seen.failed and len(seen.failed) == len(seen.awake)):
-        return Decision(_stopped(rollout, counted, seen, f"on {named(seen.failed)}", look.now))
+        return RolloutDecision(_stopped(rollout, counted, seen, f"on {named(seen.failed)}", look.now))
     if rollout.paused:
         said = "somebody paused it: spec.rollout.paused"
-        return Decision(in_phase(counted, PAUSED, RolloutReason.PAUSED, said, look.now))
+        return RolloutDecision(in_phase(counted, PAUSED, RolloutReason.PAUSED, said, look.now))
     return _advance(rollout, counted, seen, look)
 
 
-def _advance(rollout: Rollout, status: RolloutStatus, seen: Seen, look: Look) -> Decision:
+def _advance(
+    rollout: Rollout, status: RolloutStatus, seen: RolloutHosts, look: RolloutLook
+) -> RolloutDecision:
     now, no_canary = look.now, not any(one.canary for one in seen.hosts)
     if status.stage == 1 and status.canary is not None and rollout.canary is None and no_canary:
         status = msgspec.structs.replace(status, stage=0, canary=None, turns=[])  # nobody has begun it
@@ -93,10 +97,10 @@ def _advance(rollout: Rollout, status: RolloutStatus, seen: Seen, look: Look) ->
     limit = widening.limit(rollout, status, seen, size) if rises else status.threshold
     obstacle = _obstacle(seen, look, spent=limit <= status.threshold) if rises else None
     if rises and obstacle is None:
-        return Decision(widening.raised(rollout, status, limit, words, now))
+        return RolloutDecision(widening.raised(rollout, status, limit, words, now))
     wait = _waits(rollout, status, seen, words, look) if seen.moved or not rises else None
     if wait is not None:
-        return wait if obstacle is None else Decision(wait.status, _sooner(wait, obstacle))
+        return wait if obstacle is None else RolloutDecision(wait.status, _sooner(wait, obstacle))
     if obstacle is not None and not (seen.moved and gates.says_no(look.gates)):
         return _kept_from(status, WAITING, obstacle, words, now)
     if (wait := _unwell(rollout, status, seen, words, look)) is not None:
@@ -104,7 +108,7 @@ def _advance(rollout: Rollout, status: RolloutStatus, seen: Seen, look: Look) ->
     return _proven(rollout, status, seen, sizes, look)
 
 
-def _obstacle(seen: Seen, look: Look, *, spent: bool) -> Obstacle | None:
+def _obstacle(seen: RolloutHosts, look: RolloutLook, *, spent: bool) -> Obstacle | None:
     """Return the first thing that keeps further hosts of a stage from the change.
 
     Gates of health come last: while something else is waited for, nobody has to know what they say.
@@ -114,30 +118,32 @@ def _obstacle(seen: Seen, look: Look, *, spent: bool) -> Obstacle | None:
 
 
 def _first_stage(
-    rollout: Rollout, status: RolloutStatus, seen: Seen, sizes: Sequence[int], look: Look
-) -> Decision:
+    rollout: Rollout, status: RolloutStatus, seen: RolloutHosts, sizes: Sequence[int], look: RolloutLook
+) -> RolloutDecision:
     """Return what becomes of a rollout that nobody has who could prove it."""
     obstacle = gates.obstacle(look.gates, look.now)
     if obstacle is not None:
         return _kept_from(status, WAITING, obstacle, f"stage 1 of {len(sizes)}", look.now)
     if not seen.hosts and not status.turns:
-        return Decision(stable(status, status.next, RolloutReason.NO_HOSTS, look.now))
-    return Decision(widening.next_stage(rollout, status, seen, sizes, look.now))
+        return RolloutDecision(stable(status, status.next, RolloutReason.NO_HOSTS, look.now))
+    return RolloutDecision(widening.next_stage(rollout, status, seen, sizes, look.now))
 
 
-def _without_canary(rollout: Rollout, status: RolloutStatus, words: str, look: Look) -> Decision:
+def _without_canary(
+    rollout: Rollout, status: RolloutStatus, words: str, look: RolloutLook
+) -> RolloutDecision:
     now, obstacle = look.now, gates.obstacle(look.gates, look.now)
     told = in_phase(status, WAITING, RolloutReason.NO_CANARY, f"{words}: there is no canary", now)
     if obstacle is not None:
-        return Decision(told, obstacle.again)
+        return RolloutDecision(told, obstacle.again)
     wanted = rollout.canary.selector if rollout.canary else status.canary
-    fresh = status.turns if wanted == status.canary else [Turn(at=times.rfc3339(now))]
-    return Decision(msgspec.structs.replace(told, canary=wanted, turns=fresh))
+    fresh = status.turns if wanted == status.canary else [ThresholdTurn(at=times.rfc3339(now))]
+    return RolloutDecision(msgspec.structs.replace(told, canary=wanted, turns=fresh))
 
 
 def _proven(
-    rollout: Rollout, status: RolloutStatus, seen: Seen, sizes: Sequence[int], look: Look
-) -> Decision:
+    rollout: Rollout, status: RolloutStatus, seen: RolloutHosts, sizes: Sequence[int], look: RolloutLook
+) -> RolloutDecision:
     """Return what becomes of a stage whose hosts are all healthy: its soak, the next one, or the end."""
     now, soak, failed = look.now, seconds(rollout.soak), left_behind(seen)
     words = f"stage {status.stage} of {len(sizes)}" if status.stage else f"before stage 1 of {len(sizes)}"
@@ -145,20 +151,22 @@ def _proven(
     told = in_phase(status, SOAKING, RolloutReason.SOAKING, well, now)
     left = max(soak - elapsed(told, now), min(soak, SILENCE_SECONDS) - look.watched)
     if soak > 0 and left > 0:
-        return Decision(told, left)
+        return RolloutDecision(told, left)
     if late := seen.unproven:  # they do not begin the soak anew
         said = f"{words}: waits for {named(late)}, which fell silent or came back meanwhile"
-        return Decision(in_phase(status, SOAKING, RolloutReason.SOAKING, said, now), seen.again)
+        return RolloutDecision(in_phase(status, SOAKING, RolloutReason.SOAKING, said, now), seen.again)
     is_last = not widening.is_for_more(seen)
     obstacle = gates.unwell(look.gates) if is_last else gates.obstacle(look.gates, now)
     if obstacle is not None:
         return _kept_from(told, SOAKING, obstacle, f"{words} has soaked", now)
     if is_last:
-        return Decision(stable(status, status.next, RolloutReason.ROLLED_OUT, now, failed))
-    return Decision(widening.next_stage(rollout, status, seen, sizes, now))
+        return RolloutDecision(stable(status, status.next, RolloutReason.ROLLED_OUT, now, failed))
+    return RolloutDecision(widening.next_stage(rollout, status, seen, sizes, now))
 
 
-def _unwell(rollout: Rollout, status: RolloutStatus, seen: Seen, words: str, look: Look) -> Decision | None:
+def _unwell(
+    rollout: Rollout, status: RolloutStatus, seen: RolloutHosts, words: str, look: RolloutLook
+) -> RolloutDecision | None:
     """Return what gates of health do to a stage whose hosts are healthy; None = nothing, or not now.
 
     A soak begins only when all of them hold. From then on a no stops it; what has no answer is waited for at
@@ -172,36 +180,44 @@ def _unwell(rollout: Rollout, status: RolloutStatus, seen: Seen, words: str, loo
     if found.no_since is not None:  # without an answer now and then, the phase may be a new one each time
         lasted = max(lasted, (look.now - found.no_since).total_seconds())
     if found.is_no and (soaks or lasted >= found.patience):
-        return Decision(_stopped(rollout, status, seen, f"at gate {found.said}", look.now))
+        return RolloutDecision(_stopped(rollout, status, seen, f"at gate {found.said}", look.now))
     return told
 
 
-def _kept_from(status: RolloutStatus, phase: str, obstacle: Obstacle, words: str, now: datetime) -> Decision:
+def _kept_from(
+    status: RolloutStatus, phase: str, obstacle: Obstacle, words: str, now: datetime
+) -> RolloutDecision:
     told = in_phase(status, phase, obstacle.reason, f"{words}: {obstacle.message}", now)
-    return Decision(told, obstacle.again)
+    return RolloutDecision(told, obstacle.again)
 
 
-def _sooner(wait: Decision, obstacle: Obstacle) -> float | None:
+def _sooner(wait: RolloutDecision, obstacle: Obstacle) -> float | None:
     return min((one for one in (wait.again, obstacle.again) if one is not None), default=None)
 
 
-def _waits(rollout: Rollout, status: RolloutStatus, seen: Seen, words: str, look: Look) -> Decision | None:
+def _waits(
+    rollout: Rollout, status: RolloutStatus, seen: RolloutHosts, words: str, look: RolloutLook
+) -> RolloutDecision | None:
     """Return what a stage waits for that has all its hosts; None = they are healthy."""
     if seen.holding or (seen.awake and not seen.healthy):
         said = f"{words}: waits for {named(seen.holding or seen.bad)}{besides(seen)}"
         told = in_phase(status, PROGRESSING, RolloutReason.HOSTS_UNPROVEN, said, look.now)
         same = told.since == status.since
-        return Decision(told, seen.again if same else looking.of(rollout, told, seen.hosts, look).again)
+        return RolloutDecision(
+            told, seen.again if same else looking.of(rollout, told, seen.hosts, look).again
+        )
     if seen.put_off:
         said = f"{words}: {named(seen.put_off)}"
-        return Decision(in_phase(status, WAITING, RolloutReason.HOSTS_PUT_OFF, said, look.now))
+        return RolloutDecision(in_phase(status, WAITING, RolloutReason.HOSTS_PUT_OFF, said, look.now))
     if not seen.awake:
         said = f"{words}: no host of it is there{besides(seen)}"
-        return Decision(in_phase(status, WAITING, RolloutReason.HOSTS_SILENT, said, look.now))
+        return RolloutDecision(in_phase(status, WAITING, RolloutReason.HOSTS_SILENT, said, look.now))
     return None
 
 
-def _stopped(rollout: Rollout, status: RolloutStatus, seen: Seen, where: str, now: datetime) -> RolloutStatus:
+def _stopped(
+    rollout: Rollout, status: RolloutStatus, seen: RolloutHosts, where: str, now: datetime
+) -> RolloutStatus:
     said = f"{called(status.next or RevisionRef())} failed {where}"
     if rollout.on_failure == PAUSE:
         return in_phase(status, PAUSED, RolloutReason.STOPPED, said, now)
@@ -214,10 +230,10 @@ def _stopped(rollout: Rollout, status: RolloutStatus, seen: Seen, where: str, no
 
 def _settled(
     rollout: Rollout, status: RolloutStatus, hosts: Sequence[RolloutHost], now: datetime
-) -> Decision:
+) -> RolloutDecision:
     """Return how far hosts are that return from what was undone or reverted; else nothing is to be done."""
     if status.refused is None:
-        return Decision(status)
+        return RolloutDecision(status)
     reverted, message = status.reason == RolloutReason.REVERTED, status.message.partition(NOT_RETURNED)[0]
     if late := looking.returning(hosts):
         reason = RolloutReason.REVERTED if reverted else RolloutReason.HOSTS_RETURNING
@@ -227,10 +243,10 @@ def _settled(
         else:
             left = seconds(rollout.progress_deadline) - elapsed(told, now)
         if left > 0:
-            return Decision(told, left)
+            return RolloutDecision(told, left)
         said = f"{message}{NOT_RETURNED}{named(late)}"
         late_reason = reason if reverted else RolloutReason.HOSTS_NOT_RETURNED
-        return Decision(in_phase(status, UNDOING, late_reason, said, now))
+        return RolloutDecision(in_phase(status, UNDOING, late_reason, said, now))
     if reverted:
-        return Decision(stable(status, status.stable, RolloutReason.NO_CHANGE, now))
-    return Decision(in_phase(status, UNDONE, RolloutReason.HOSTS_FAILED, message, now))
+        return RolloutDecision(stable(status, status.stable, RolloutReason.NO_CHANGE, now))
+    return RolloutDecision(in_phase(status, UNDONE, RolloutReason.HOSTS_FAILED, message, now))

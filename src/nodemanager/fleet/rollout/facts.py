@@ -13,7 +13,7 @@ from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode
 from nodemanager.api.common.rollout import FAIL, RevisionRef, RolloutStatus
 from nodemanager.fleet.rollout import host_views, turns, visitors
 from nodemanager.fleet.rollout.host_views import HostView
-from nodemanager.fleet.rollout.turns import Turns
+from nodemanager.fleet.rollout.turns import RolloutTurns
 from nodemanager.fleet.rollout.witness import NOTHING, Witness
 from nodemanager.kube import conditions, times
 from nodemanager.kube.objects import ObjectMeta
@@ -21,7 +21,7 @@ from nodemanager.kube.objects import ObjectMeta
 UNAWARE: Final = "its agent does not know about stages"
 
 
-class Progress(StrEnum):
+class RolloutProgress(StrEnum):
     """How a host is with the next revision; or, if there is none, with leaving the one that was undone."""
 
     ABSENT = "absent"
@@ -41,7 +41,7 @@ class RolloutHost(NamedTuple):
     name: str
     position: int
     canary: bool
-    progress: Progress
+    progress: RolloutProgress
     why: str = ""
     """Of those that are absent, lost, put off, or troubled: why."""
     back: datetime | None = None
@@ -53,17 +53,17 @@ class RolloutHost(NamedTuple):
 
 
 class _Judged(NamedTuple):
-    progress: Progress
+    progress: RolloutProgress
     why: str = ""
 
 
-class Asking(NamedTuple):
+class RolloutQuestion(NamedTuple):
     """What is to be known of a rollout to judge its hosts."""
 
     name: str
     """Of the ConfigSet."""
     status: RolloutStatus
-    turns: Turns
+    turns: RolloutTurns
     witness: Witness
     now: datetime | None
     on_silence: str
@@ -81,7 +81,7 @@ def asking(
     witness: Witness = NOTHING,
     now: datetime | None = None,
     on_silence: str = FAIL,
-) -> Asking:
+) -> RolloutQuestion:
     """Return what is to be known of the rollout of a set."""
     refs = [one for one in (status.next, status.stable, status.refused) if one is not None]
     chosen: list[RevisionRef] = []
@@ -90,10 +90,10 @@ def asking(
             chosen.append(one)
     began = times.parse(status.started_at)
     change = status.group.id if status.next is not None and status.group is not None else ""
-    return Asking(name, status, turns.of(status), witness, now, on_silence, began, chosen, change)
+    return RolloutQuestion(name, status, turns.of(status), witness, now, on_silence, began, chosen, change)
 
 
-def of_host(asked: Asking, view: HostView, position: int | None = None) -> RolloutHost | None:
+def of_host(asked: RolloutQuestion, view: HostView, position: int | None = None) -> RolloutHost | None:
     """Return how one host is with the rollout of a set; None = it takes no part.
 
     `position` is where it stands, if that is known: in sets that move together it is the same.
@@ -105,7 +105,7 @@ def of_host(asked: Asking, view: HostView, position: int | None = None) -> Rollo
     return _host(asked, view, position)
 
 
-def progress(asked: Asking, node: ManagedNode) -> Progress:
+def progress(asked: RolloutQuestion, node: ManagedNode) -> RolloutProgress:
     """Return how one host is with the change of a set, by what is published and what it reports."""
     return _judged(asked, host_views.view_of(node)).progress
 
@@ -148,7 +148,7 @@ def _has(report: AppliedConfigSet | None, config_set: ObjectMeta, digest: str) -
     return report.observed_generation == config_set.generation and newer
 
 
-def _host(asked: Asking, view: HostView, position: int | None) -> RolloutHost:
+def _host(asked: RolloutQuestion, view: HostView, position: int | None) -> RolloutHost:
     meta, status, since = view.node.metadata, asked.status, view.since
     if position is None:
         position = choosing.place(status, meta) if status.next else 0
@@ -160,34 +160,36 @@ def _host(asked: Asking, view: HostView, position: int | None) -> RolloutHost:
         visited = view.away or visitors.is_claimed(view.node)
         # Whoever is called silent in the second of its turn fell silent before.
         if since is not None and turn is not None and since > turn and not visited:
-            judged = _Judged(Progress.LOST, host_views.SILENT)
+            judged = _Judged(RolloutProgress.LOST, host_views.SILENT)
     latest = asked.turns.latest(position, canary=canary)
     return RolloutHost(meta.name, position, canary, judged.progress, judged.why, since, latest, view.away)
 
 
-def _judged(asked: Asking, view: HostView) -> _Judged:
+def _judged(asked: RolloutQuestion, view: HostView) -> _Judged:
     status, report = asked.status, view.reports.get(asked.name)
     if view.gone:
-        return _Judged(Progress.ABSENT, view.gone)
+        return _Judged(RolloutProgress.ABSENT, view.gone)
     if report is not None and _is_unaware(report, status.observed_generation):
-        return _Judged(Progress.ABSENT, UNAWARE)
+        return _Judged(RolloutProgress.ABSENT, UNAWARE)
     wanted = status.next
     if wanted is None:
         undone = status.refused is not None and report is not None and report.digest == status.refused.digest
         if undone and report is not None:
-            return _Judged(Progress.UNPROVEN, report.waiting or report.error)
-        return _Judged(Progress.HEALTHY)
+            return _Judged(RolloutProgress.UNPROVEN, report.waiting or report.error)
+        return _Judged(RolloutProgress.HEALTHY)
     if not choosing.is_meant(wanted, view.node.metadata.labels):
-        return _Judged(Progress.HEALTHY if report is None else Progress.UNPROVEN)  # it is to forget the set
+        return _Judged(
+            RolloutProgress.HEALTHY if report is None else RolloutProgress.UNPROVEN
+        )  # it is to forget the set
     if report is not None and (why := _put_off(report)):
-        return _Judged(Progress.PUT_OFF, why)
+        return _Judged(RolloutProgress.PUT_OFF, why)
     if report is None or report.digest != wanted.digest:
-        return _Judged(Progress.UNPROVEN)
+        return _Judged(RolloutProgress.UNPROVEN)
     if report.error or report.conflicts:
-        return _Judged(Progress.FAILED)
+        return _Judged(RolloutProgress.FAILED)
     if why := _trouble(asked, view):
-        return _Judged(Progress.UNPROVEN, why)
-    return _Judged(Progress.UNPROVEN if report.waiting else Progress.HEALTHY)
+        return _Judged(RolloutProgress.UNPROVEN, why)
+    return _Judged(RolloutProgress.UNPROVEN if report.waiting else RolloutProgress.HEALTHY)
 
 
 def _is_unaware(report: AppliedConfigSet, generation: int) -> bool:
@@ -204,13 +206,13 @@ def _put_off(report: AppliedConfigSet) -> str:
     return "waits for a lock" if 0 < locks == report.error.count("cannot ") else ""
 
 
-def _trouble(asked: Asking, view: HostView) -> str:
+def _trouble(asked: RolloutQuestion, view: HostView) -> str:
     """Return what troubles a host since somebody has the change, though the set itself has no fault."""
     name = view.node.metadata.name
     return next((why for why, one in view.troubles if _is_new(asked, name, one)), "")
 
 
-def _is_new(asked: Asking, name: str, condition: conditions.Condition) -> bool:
+def _is_new(asked: RolloutQuestion, name: str, condition: conditions.Condition) -> bool:
     """Tell whether a host had no such trouble before anybody had the change; its own clock is asked last."""
     if asked.witness.whole or name in asked.witness.calm:
         return name in asked.witness.calm

@@ -53,7 +53,7 @@ class HealthFinding(NamedTuple):
         return self.reason is RolloutReason.GATE_FAILS
 
 
-class Gates(NamedTuple):
+class RolloutGates(NamedTuple):
     """What is known of them at a look."""
 
     window: WindowGate | None = None
@@ -72,12 +72,12 @@ class Gates(NamedTuple):
     """Seconds for which other sets of the group may still change."""
 
 
-def obstacle(gates: Gates, now: datetime) -> Obstacle | None:
+def obstacle(gates: RolloutGates, now: datetime) -> Obstacle | None:
     """Return the first thing that keeps further hosts from the change; None = they may take it."""
     return shut(gates, now) or unwell(gates)
 
 
-def shut(gates: Gates, now: datetime) -> Obstacle | None:
+def shut(gates: RolloutGates, now: datetime) -> Obstacle | None:
     """Return what keeps further hosts from the change, however well those are that have it."""
     if gates.gone:
         said = "the RolloutPolicy by which it began is gone, or does not ask for stages any more"
@@ -94,13 +94,13 @@ def shut(gates: Gates, now: datetime) -> Obstacle | None:
     return _closed(gates.window, now) if gates.window is not None else None
 
 
-def unwell(gates: Gates) -> Obstacle | None:
+def unwell(gates: RolloutGates) -> Obstacle | None:
     """Return the gate of health that is in the way also of the end."""
     found = gates.health
     return Obstacle(found.reason, f"gate {found.said}", ASK_SECONDS) if found is not None else None
 
 
-def says_no(gates: Gates) -> bool:
+def says_no(gates: RolloutGates) -> bool:
     """Tell whether a gate of health does not hold, as far as anybody knows."""
     return gates.health is not None and gates.health.is_no
 

@@ -22,16 +22,16 @@ from typing import Final, NamedTuple
 import msgspec
 
 from nodemanager.api.common import choosing, rollout_groups
-from nodemanager.api.common.choosing import Standing
+from nodemanager.api.common.choosing import ChangeState
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.configsetrevision import RESTART
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.common.rollout import STABLE, RevisionRef, Rollout, RolloutApproval, RolloutStatus
 from nodemanager.api.common.rollout_groups import GroupMember, GroupRef
 from nodemanager.fleet.rollout import beginning, judging, widening
-from nodemanager.fleet.rollout.looking import Look, elapsed
+from nodemanager.fleet.rollout.looking import RolloutLook, elapsed
 from nodemanager.fleet.rollout.reasons import RolloutReason
-from nodemanager.fleet.rollout.remembering import Part
+from nodemanager.fleet.rollout.remembering import RolloutPart
 from nodemanager.fleet.rollout.witness import Witness
 from nodemanager.kube.objects import ObjectMeta
 
@@ -82,7 +82,9 @@ class Joint(NamedTuple):
     """It is stable in some sets, and not yet in others."""
 
 
-def decide(name: str, members: Sequence[Member], nodes: Sequence[ManagedNode], look: Look) -> GroupDecision:
+def decide(
+    name: str, members: Sequence[Member], nodes: Sequence[ManagedNode], look: RolloutLook
+) -> GroupDecision:
     """Return what the sets of a group are to publish; one step per look."""
     olds = {one.name: _old(name, one, nodes, look.now) for one in members}
     joint = joined(name, olds)
@@ -96,9 +98,9 @@ def decide(name: str, members: Sequence[Member], nodes: Sequence[ManagedNode], l
     base = beginning.begin(rollout, old, _reference(change), look.now, newest)
     about = change if change.id else joint.change  # sets that say again what is stable return from that
 
-    def parts_of(status: RolloutStatus) -> list[Part]:
+    def parts_of(status: RolloutStatus) -> list[RolloutPart]:
         views = {one.name: published(one, olds[one.name], about, status) for one in members}
-        return [Part(one, view) for one, view in views.items() if view.next or view.refused]
+        return [RolloutPart(one, view) for one, view in views.items() if view.next or view.refused]
 
     gates = look.gates._replace(mismatch=mismatch(members), settling=_settles(base, look.now))
     found = judging.go_on(rollout, base, parts_of, nodes, look._replace(gates=gates))
@@ -112,12 +114,12 @@ def joined(name: str, olds: Mapping[str, RolloutStatus]) -> Joint:
     for change in changes.values():
         named = {one.name: choosing.standing(one.name, olds.get(one.name), change) for one in change.members}
         kinds, there = set(named.values()), [one for one in named if one in olds]
-        if {Standing.PROVEN, Standing.NEXT} <= kinds:
+        if {ChangeState.PROVEN, ChangeState.NEXT} <= kinds:
             return Joint(RolloutStatus(), change, unfinished=True)
-        if Standing.PROVEN not in kinds and Standing.REFUSED in kinds:
-            base = next(olds[one] for one in there if named[one] is Standing.REFUSED)
+        if ChangeState.PROVEN not in kinds and ChangeState.REFUSED in kinds:
+            base = next(olds[one] for one in there if named[one] is ChangeState.REFUSED)
             return Joint(_as_one(base, refused=_reference(change)), change)
-        if kinds == {Standing.NEXT}:
+        if kinds == {ChangeState.NEXT}:
             base = min((olds[one] for one in there), key=lambda one: (one.threshold, one.stage))
             return Joint(_as_one(base, next_=_reference(change)), change)
     quiet = (one for one in olds.values() if one.phase == STABLE and one.next is None)
@@ -255,7 +257,7 @@ def _finished(members: Sequence[Member], change: GroupRef, now: datetime) -> Gro
         status = one.config_set.status.rollout
         if status is None:
             continue
-        if choosing.standing(one.name, status, change) is Standing.NEXT:
+        if choosing.standing(one.name, status, change) is ChangeState.NEXT:
             done = beginning.stable(status, status.next, RolloutReason.ROLLED_OUT, now)
             status = msgspec.structs.replace(done, group=change)
         told[one.name] = status

@@ -16,31 +16,31 @@ from nodemanager.api.common import choosing
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.common.rollout import FAIL, RevisionRef, Rollout, RolloutStatus
 from nodemanager.fleet.rollout import beginning, deciding, facts, host_views, widening, witness
-from nodemanager.fleet.rollout.deciding import Decision
-from nodemanager.fleet.rollout.facts import Asking, Progress, RolloutHost
+from nodemanager.fleet.rollout.deciding import RolloutDecision
+from nodemanager.fleet.rollout.facts import RolloutHost, RolloutProgress, RolloutQuestion
 from nodemanager.fleet.rollout.host_views import HostView
-from nodemanager.fleet.rollout.looking import Look
-from nodemanager.fleet.rollout.remembering import HostMemory, Judged, Part
+from nodemanager.fleet.rollout.looking import RolloutLook
+from nodemanager.fleet.rollout.remembering import HostMemory, Judged, RolloutPart
 from nodemanager.fleet.rollout.witness import NOTHING, Witness
 from nodemanager.kube import times
 from nodemanager.kube.objects import ObjectMeta
 
 WORST: Final = (
-    Progress.ABSENT,  # nobody can be asked about one set and not about another, but for old agents
-    Progress.FAILED,
-    Progress.LOST,
-    Progress.UNPROVEN,
-    Progress.PUT_OFF,
-    Progress.HEALTHY,
+    RolloutProgress.ABSENT,  # nobody can be asked about one set and not about another, but for old agents
+    RolloutProgress.FAILED,
+    RolloutProgress.LOST,
+    RolloutProgress.UNPROVEN,
+    RolloutProgress.PUT_OFF,
+    RolloutProgress.HEALTHY,
 )
 
 
-PartsOf = Callable[[RolloutStatus], Sequence[Part]]
+PartsOf = Callable[[RolloutStatus], Sequence[RolloutPart]]
 """Returns the sets of a rollout that is so far."""
 
 
 def hosts_of(
-    parts: Sequence[Part],
+    parts: Sequence[RolloutPart],
     nodes: Sequence[ManagedNode],
     *,
     known: Witness = NOTHING,
@@ -75,7 +75,7 @@ def hosts_of(
     return found
 
 
-def _worst(asked: Sequence[Asking], view: HostView) -> RolloutHost | None:
+def _worst(asked: Sequence[RolloutQuestion], view: HostView) -> RolloutHost | None:
     """Return how a host is with the set with which it is worst; None = it takes part in none."""
     worst: RolloutHost | None = None
     change, position = "", 0
@@ -90,8 +90,8 @@ def _worst(asked: Sequence[Asking], view: HostView) -> RolloutHost | None:
 
 
 def go_on(
-    rollout: Rollout, base: RolloutStatus, parts_of: PartsOf, nodes: Sequence[ManagedNode], look: Look
-) -> Decision:
+    rollout: Rollout, base: RolloutStatus, parts_of: PartsOf, nodes: Sequence[ManagedNode], look: RolloutLook
+) -> RolloutDecision:
     """Return how far a rollout may be that is to go on from `base`."""
     seen, hosts = _judged(rollout, base, parts_of(base), nodes, look)
     remade = not hosts and any(
@@ -127,7 +127,11 @@ def newest(nodes: Iterable[ManagedNode], now: datetime) -> datetime:
 
 
 def _judged(
-    rollout: Rollout, base: RolloutStatus, parts: Sequence[Part], nodes: Sequence[ManagedNode], look: Look
+    rollout: Rollout,
+    base: RolloutStatus,
+    parts: Sequence[RolloutPart],
+    nodes: Sequence[ManagedNode],
+    look: RolloutLook,
 ) -> tuple[Witness, list[RolloutHost]]:
     """Return the hosts of a rollout, and what this process knows of them after this look."""
     known = witness.of(look.witness, base)
@@ -137,7 +141,7 @@ def _judged(
     hosts = hosts_of(parts, nodes, known=known, now=look.now, on_silence=silence, memory=memory)
     if base.next is None:
         return known, hosts
-    proven = [one.name for one in hosts if one.progress in (Progress.HEALTHY, Progress.PUT_OFF)]
-    unproven = [one.name for one in hosts if one.progress is Progress.UNPROVEN]
+    proven = [one.name for one in hosts if one.progress in (RolloutProgress.HEALTHY, RolloutProgress.PUT_OFF)]
+    unproven = [one.name for one in hosts if one.progress is RolloutProgress.UNPROVEN]
     fresh = [one for one in nodes if one.metadata.name not in known.calm]
     return witness.after(known, proven, unproven, host_views.calm(fresh), look.now), hosts

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from nodemanager.api.common.rollout import PROGRESSING, SOAKING, Rollout, RolloutCounts, RolloutStatus
 from nodemanager.fleet.rollout import stages
-from nodemanager.fleet.rollout.facts import Progress, RolloutHost
-from nodemanager.fleet.rollout.gates import Gates
+from nodemanager.fleet.rollout.facts import RolloutHost, RolloutProgress
+from nodemanager.fleet.rollout.gates import RolloutGates
 from nodemanager.fleet.rollout.remembering import HostMemory
 from nodemanager.fleet.rollout.witness import Witness
 from nodemanager.kube import times
@@ -25,7 +25,7 @@ PATIENCE_SECONDS: Final = 600.0
 """So long at most hosts are given anew after nobody could hear them: who looks may be restarted often."""
 
 
-class Look(NamedTuple):
+class RolloutLook(NamedTuple):
     """One look, and what is to be known of it."""
 
     now: datetime
@@ -34,12 +34,12 @@ class Look(NamedTuple):
     edited: bool = False
     """The spec has changed since the last look."""
     witness: Witness = Witness()
-    gates: Gates = Gates()
+    gates: RolloutGates = RolloutGates()
     memory: HostMemory | None = None
     """Only spares work: what is decided is the same without."""
 
 
-class Seen(NamedTuple):
+class RolloutHosts(NamedTuple):
     """Hosts, by what matters."""
 
     hosts: Sequence[RolloutHost]
@@ -59,7 +59,7 @@ class Seen(NamedTuple):
     @property
     def bad(self) -> list[RolloutHost]:
         """The awake that are not healthy."""
-        return [one for one in self.awake if one.progress is not Progress.HEALTHY]
+        return [one for one in self.awake if one.progress is not RolloutProgress.HEALTHY]
 
     @property
     def away(self) -> list[RolloutHost]:
@@ -70,7 +70,7 @@ class Seen(NamedTuple):
     @property
     def healthy(self) -> int:
         """How many are."""
-        return sum(one.progress is Progress.HEALTHY for one in self.awake)
+        return sum(one.progress is RolloutProgress.HEALTHY for one in self.awake)
 
     @property
     def counts(self) -> RolloutCounts:
@@ -84,14 +84,16 @@ class Seen(NamedTuple):
         )
 
 
-def of(rollout: Rollout, status: RolloutStatus, hosts: Sequence[RolloutHost], look: Look) -> Seen:
+def of(
+    rollout: Rollout, status: RolloutStatus, hosts: Sequence[RolloutHost], look: RolloutLook
+) -> RolloutHosts:
     """Return what a look finds."""
     moved = stages.moved(status, hosts)
-    awake = [one for one in moved if one.progress not in (Progress.ABSENT, Progress.PUT_OFF)]
-    bad = [one for one in awake if one.progress is not Progress.HEALTHY]
+    awake = [one for one in moved if one.progress not in (RolloutProgress.ABSENT, RolloutProgress.PUT_OFF)]
+    bad = [one for one in awake if one.progress is not RolloutProgress.HEALTHY]
     clock = _Clock(seconds(rollout.progress_deadline), times.parse(status.since), status.phase, look)
     left = {one.name: clock.left(one) for one in bad}
-    failed = [one for one in bad if one.progress is Progress.FAILED or left[one.name] <= 0]
+    failed = [one for one in bad if one.progress is RolloutProgress.FAILED or left[one.name] <= 0]
     gone = {one.name for one in failed}
     others = [one for one in bad if one.name not in gone]
     known = status.counts.failed if status.counts else 0
@@ -99,13 +101,15 @@ def of(rollout: Rollout, status: RolloutStatus, hosts: Sequence[RolloutHost], lo
     unproven = others[given_up:]
     holding = [one for one in unproven if not clock.is_back(one)]
     again = min((left[one.name] for one in others), default=math.inf)
-    put_off = [one for one in moved if one.progress is Progress.PUT_OFF]
-    return Seen(hosts, moved, awake, put_off, failed, unproven, holding, again if again < math.inf else None)
+    put_off = [one for one in moved if one.progress is RolloutProgress.PUT_OFF]
+    return RolloutHosts(
+        hosts, moved, awake, put_off, failed, unproven, holding, again if again < math.inf else None
+    )
 
 
 def returning(hosts: Sequence[RolloutHost]) -> list[RolloutHost]:
     """Return the hosts that still have what was undone."""
-    return [one for one in hosts if one.progress is Progress.UNPROVEN]
+    return [one for one in hosts if one.progress is RolloutProgress.UNPROVEN]
 
 
 def elapsed(status: RolloutStatus, now: datetime) -> float:
@@ -126,7 +130,7 @@ class _Clock(NamedTuple):
     since: datetime | None
     """Of the phase."""
     phase: str
-    look: Look
+    look: RolloutLook
 
     def is_back(self, host: RolloutHost) -> bool:
         """Tell whether a host is heard again, or not any more, since a soak began."""
@@ -136,7 +140,7 @@ class _Clock(NamedTuple):
     def left(self, host: RolloutHost) -> float:
         """Return how many seconds a host has left to become healthy."""
         now, starts = self.look.now, [host.back]
-        if host.progress is not Progress.LOST:
+        if host.progress is not RolloutProgress.LOST:
             if self.since is None or (self.phase != PROGRESSING and not self.is_back(host)):
                 return math.inf
             starts += [self.since, host.turn, self.look.witness.relapsed.get(host.name)]

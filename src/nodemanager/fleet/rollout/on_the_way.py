@@ -17,7 +17,7 @@ from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.common.rollout import UNDOING, RolloutStatus
 from nodemanager.fleet.rollout import facts
-from nodemanager.fleet.rollout.facts import Progress
+from nodemanager.fleet.rollout.facts import RolloutProgress
 from nodemanager.fleet.rollout.reasons import RolloutReason
 
 
@@ -52,6 +52,6 @@ def hosts(changes: Iterable[UnderWay], nodes: Sequence[ManagedNode]) -> dict[str
                 continue
             if not facts.is_concerned(status, node):
                 continue
-            if facts.progress(asked, node) is Progress.UNPROVEN:
+            if facts.progress(asked, node) is RolloutProgress.UNPROVEN:
                 found[meta.name] = name
     return found

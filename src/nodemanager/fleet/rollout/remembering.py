@@ -8,11 +8,11 @@ from typing import NamedTuple
 import msgspec
 
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.api.common.rollout import RolloutStatus, Turn
+from nodemanager.api.common.rollout import RolloutStatus, ThresholdTurn
 from nodemanager.fleet.rollout.facts import RolloutHost
 
 
-class Part(NamedTuple):
+class RolloutPart(NamedTuple):
     """One set of a rollout, and what hosts are to know of it."""
 
     name: str
@@ -41,13 +41,13 @@ class HostMemory:
     """
 
     def __init__(self) -> None:
-        self._about: Sequence[Part] = ()
-        self._turns: Sequence[Sequence[Turn]] = ()
+        self._about: Sequence[RolloutPart] = ()
+        self._turns: Sequence[Sequence[ThresholdTurn]] = ()
         self._known: dict[str, Judged] = {}
 
-    def begin(self, parts: Sequence[Part]) -> Remembered:
+    def begin(self, parts: Sequence[RolloutPart]) -> Remembered:
         """Return what is known of hosts; nothing, if something else is rolled out by now."""
-        about = [Part(one.name, _without_progress(one.status)) for one in parts]
+        about = [RolloutPart(one.name, _without_progress(one.status)) for one in parts]
         if about != self._about:
             self._about, self._known = about, {}
         before, self._turns = self._turns, [one.status.turns for one in parts]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from nodemanager.api.common.rollout import SCALE, STAGES, Rollout, RolloutStatus
-from nodemanager.fleet.rollout.facts import Progress, RolloutHost
+from nodemanager.fleet.rollout.facts import RolloutHost, RolloutProgress
 
 
 def count(size: int | str, total: int) -> int:
@@ -56,7 +56,7 @@ def threshold(hosts: Sequence[RolloutHost], size: int, old: int = 0) -> int:
     others = sorted(one.position for one in hosts if not one.canary)
     room = size - (len(hosts) - len(others))
     found = _just_above(others, room) if room > 0 else 0
-    awake = [one for one in hosts if one.progress is not Progress.ABSENT]
+    awake = [one for one in hosts if one.progress is not RolloutProgress.ABSENT]
     if awake and not any(one.canary or one.position < max(found, old) for one in awake):
         found = min(one.position for one in awake) + 1
     return max(old, found)

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from nodemanager.api.common.rollout import SOAKING, RolloutStatus
-from nodemanager.fleet.rollout.facts import UNAWARE, Progress, RolloutHost
-from nodemanager.fleet.rollout.looking import Seen, elapsed
+from nodemanager.fleet.rollout.facts import UNAWARE, RolloutHost, RolloutProgress
+from nodemanager.fleet.rollout.looking import RolloutHosts, elapsed
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.kube import times, wording
 from nodemanager.kube.wording import plural
@@ -44,13 +44,13 @@ def named(hosts: Sequence[RolloutHost]) -> str:
     return ", ".join(names[:MAX_NAMED]) + (f" and {plural(more, 'more host')}" if more > 0 else "")
 
 
-def worked_on(seen: Seen) -> str:
+def worked_on(seen: RolloutHosts) -> str:
     """Return who takes what maxUnavailable allows, if it is others."""
     names = wording.listed([f"{one.name} ({one.away})" for one in seen.away], MAX_NAMED)
     return f"as many hosts as maxUnavailable allows are being worked on, such as {names}"
 
 
-def left_behind(seen: Seen) -> str:
+def left_behind(seen: RolloutHosts) -> str:
     """Return what has to be said of hosts that failed, and are too few to stop it."""
     count = seen.counts.failed
     if not count:
@@ -58,13 +58,13 @@ def left_behind(seen: Seen) -> str:
     return f"{named(seen.failed) or plural(count, 'host')} failed, fewer than stopAfter"
 
 
-def not_returned(seen: Seen) -> str:
+def not_returned(seen: RolloutHosts) -> str:
     """Return what has to be said of hosts that are to return, and cannot say whether they did."""
-    lost = [one for one in seen.awake if one.progress is Progress.LOST]
+    lost = [one for one in seen.awake if one.progress is RolloutProgress.LOST]
     return f"; {named(lost)} did not say that they returned" if lost else ""
 
 
-def besides(seen: Seen) -> str:
+def besides(seen: RolloutHosts) -> str:
     """Return what has to be said of hosts that nobody waits for."""
     unaware = sum(one.why == UNAWARE for one in seen.hosts)
     if not unaware:

@@ -13,14 +13,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from nodemanager.api.common.rollout import MAX_TURNS, RolloutStatus, Turn
+from nodemanager.api.common.rollout import MAX_TURNS, RolloutStatus, ThresholdTurn
 from nodemanager.kube import times
 
 PARTS: Final = 4
 """Into so many a deadline is divided."""
 
 
-class Turns(NamedTuple):
+class RolloutTurns(NamedTuple):
     """When hosts had their turn, for many questions."""
 
     thresholds: Sequence[int]
@@ -43,10 +43,10 @@ class Turns(NamedTuple):
         return self.moments[at] if at < len(self.moments) else None
 
 
-def of(status: RolloutStatus) -> Turns:
+def of(status: RolloutStatus) -> RolloutTurns:
     """Return what a status says of turns."""
     known = [(one.threshold, moment) for one in status.turns if (moment := times.parse(one.at)) is not None]
-    return Turns([one for one, _ in known], [one for _, one in known], times.parse(status.started_at))
+    return RolloutTurns([one for one, _ in known], [one for _, one in known], times.parse(status.started_at))
 
 
 def noted(status: RolloutStatus, threshold: int, now: datetime, deadline: float) -> RolloutStatus:
@@ -63,7 +63,7 @@ def noted(status: RolloutStatus, threshold: int, now: datetime, deadline: float)
         marks.append((threshold, now))
     while len(marks) > MAX_TURNS:
         del marks[_needless(marks, now - timedelta(seconds=deadline))]
-    told = [Turn(threshold=one, at=times.rfc3339(moment)) for one, moment in marks]
+    told = [ThresholdTurn(threshold=one, at=times.rfc3339(moment)) for one, moment in marks]
     return msgspec.structs.replace(status, threshold=threshold, turns=told)
 
 

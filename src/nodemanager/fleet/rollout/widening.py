@@ -9,7 +9,7 @@ import msgspec
 
 from nodemanager.api.common.rollout import PROGRESSING, Rollout, RolloutStatus
 from nodemanager.fleet.rollout import stages, telling, turns
-from nodemanager.fleet.rollout.looking import Seen, seconds
+from nodemanager.fleet.rollout.looking import RolloutHosts, seconds
 from nodemanager.fleet.rollout.reasons import RolloutReason
 
 
@@ -18,18 +18,20 @@ def has_begun(status: RolloutStatus) -> bool:
     return bool(status.stage or status.threshold or status.turns)
 
 
-def is_for_more(seen: Seen) -> bool:
+def is_for_more(seen: RolloutHosts) -> bool:
     """Tell whether there are hosts that had no turn yet."""
     return len(seen.moved) < len(seen.hosts)
 
 
-def sizes(rollout: Rollout, status: RolloutStatus, seen: Seen) -> list[int]:
+def sizes(rollout: Rollout, status: RolloutStatus, seen: RolloutHosts) -> list[int]:
     """Return how many hosts have the change after each stage; 0 is the stage of the canaries."""
     canaries = (status.canary if has_begun(status) else rollout.canary) is not None
     return stages.sizes(rollout, len(seen.hosts), canaries=canaries)
 
 
-def limit(rollout: Rollout, status: RolloutStatus, seen: Seen, size: int, *, shared: bool = True) -> int:
+def limit(
+    rollout: Rollout, status: RolloutStatus, seen: RolloutHosts, size: int, *, shared: bool = True
+) -> int:
     """Return the threshold for a stage: never more hosts on their way to it than maxUnavailable.
 
     Hosts that others have unavailable count, too; `shared=False` is what it would be without those.
@@ -46,7 +48,7 @@ def limit(rollout: Rollout, status: RolloutStatus, seen: Seen, size: int, *, sha
 
 
 def next_stage(
-    rollout: Rollout, status: RolloutStatus, seen: Seen, found: Sequence[int], now: datetime
+    rollout: Rollout, status: RolloutStatus, seen: RolloutHosts, found: Sequence[int], now: datetime
 ) -> RolloutStatus:
     """Return the status in the next stage; `found` are the sizes of all."""
     stage = status.stage + 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from nodemanager.fleet.simulation.record import Span
+from nodemanager.fleet.simulation.record import SimVisit
 from nodemanager.fleet.windows import spans as arithmetic
 from nodemanager.fleet.windows.spans import Span as Period
 
@@ -38,7 +38,7 @@ class Axis:
         return self.width * (before / self.shown) if self.shown else 0.0
 
 
-def axis(spans: Sequence[Span], width: int) -> Axis:
+def axis(spans: Sequence[SimVisit], width: int) -> Axis:
     """Return the axis for visits."""
     wide = (Period(span.start, max(span.end, span.start + timedelta(seconds=1)) + GAP) for span in spans)
     busy = arithmetic.union(wide)

@@ -10,15 +10,15 @@ from typing import Final
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.fleet import series
 from nodemanager.fleet.maintenance import beginning, facts, openings, passes, visits
-from nodemanager.fleet.maintenance.beginning import Owner
+from nodemanager.fleet.maintenance.beginning import VisitOwner
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.decide import Decision
-from nodemanager.fleet.maintenance.facts import Facts, HostFacts, Run, TaskFacts
-from nodemanager.fleet.maintenance.passes import Look, Upkeep
-from nodemanager.fleet.maintenance.runs import Memory, run_id
-from nodemanager.fleet.maintenance.states import Hold, Visit
+from nodemanager.fleet.maintenance.decide import MaintenanceDecision
+from nodemanager.fleet.maintenance.facts import HostFacts, MaintenanceFacts, Run, TaskFacts
+from nodemanager.fleet.maintenance.passes import MaintenanceLook, Upkeep
+from nodemanager.fleet.maintenance.runs import OperationMemory, run_id
+from nodemanager.fleet.maintenance.states import Visit, VisitHold
 from nodemanager.fleet.series import HostGroup
-from nodemanager.fleet.simulation.record import EndedRun, Record, Span
+from nodemanager.fleet.simulation.record import SimRecord, SimRun, SimVisit
 from nodemanager.fleet.simulation.world import Dice, SimHost, SimMaintenance
 from nodemanager.kube.objects import ObjectMeta
 
@@ -27,7 +27,7 @@ SLOWEST: Final = timedelta(hours=6)
 UNDO_TAKES: Final = timedelta(minutes=5)
 
 
-def _nobody(_maintenance: SimMaintenance, _look: Look) -> None:
+def _nobody(_maintenance: SimMaintenance, _look: MaintenanceLook) -> None:
     """Watch nothing."""
 
 
@@ -41,9 +41,9 @@ class Engine:
     dice: Dice
     tick: timedelta = timedelta(seconds=1)
     """Things that happen within one are looked at together."""
-    watch: Callable[[SimMaintenance, Look], None] = _nobody
+    watch: Callable[[SimMaintenance, MaintenanceLook], None] = _nobody
     """Told of every look, before it is acted on."""
-    record: Record = field(default_factory=Record)
+    record: SimRecord = field(default_factory=SimRecord)
     _facts: dict[str, HostFacts] = field(default_factory=dict)
     _groups: dict[str, tuple[HostGroup, ...]] = field(default_factory=dict)
     _wakes: set[datetime] = field(default_factory=set)
@@ -152,18 +152,18 @@ class Engine:
         for judged in found.judgements:
             self._wake(judged.next_run)
             self.record.skipped.update(skipped.reason for skipped in judged.skipped)
-            memory = one.memories.get(judged.operation, Memory())
+            memory = one.memories.get(judged.operation, OperationMemory())
             one.memories[judged.operation] = replace(memory, last_slot=judged.last_slot or memory.last_slot)
         if found.decision is not None:
             self._act(one, found.decision)
         elif found.begins and not one.spec.paused and one.approved:
             self._begin_run(one, dict(found.begins))
 
-    def _known(self, one: SimMaintenance) -> Facts | None:
+    def _known(self, one: SimMaintenance) -> MaintenanceFacts | None:
         if one.run is None:
             return None
         hosts = {host.name: self._known_of(host) for host in self.hosts.values()}
-        return Facts(
+        return MaintenanceFacts(
             one.uid, one.spec, one.run, self.groups(one), hosts, self.now, tasks=one.ended,
             durations=one.durations(), approved=one.approved,
         )  # fmt: skip
@@ -172,7 +172,7 @@ class Engine:
         one.begin(Run(run_id(one.uid, due), self.now), due)
         self._look_at(one)
 
-    def _act(self, one: SimMaintenance, decision: Decision) -> None:
+    def _act(self, one: SimMaintenance, decision: MaintenanceDecision) -> None:
         for wait in decision.waits:
             self.record.waits[wait.reason] += 1
             self._wake(wait.next_check)
@@ -181,7 +181,7 @@ class Engine:
         if decision.outcome and one.run is not None:
             run = one.run
             self.record.runs.append(
-                EndedRun(one.name, run.id, decision.outcome, run.started_at, self.now, decision.counts())
+                SimRun(one.name, run.id, decision.outcome, run.started_at, self.now, decision.counts())
             )
             one.end()
             self._wakes.add(self.now + self.tick)
@@ -189,7 +189,7 @@ class Engine:
     # Visits
 
     def _start(self, one: SimMaintenance, host: SimHost, attempt: int) -> None:
-        owner = Owner(one.name, one.uid, 1, one.run.id if one.run is not None else "")
+        owner = VisitOwner(one.name, one.uid, 1, one.run.id if one.run is not None else "")
         known = self._known_of(host)
         host.claim = beginning.claim(owner, known, attempt, one.spec, one.rules(), self.now)
         self._facts.pop(host.name, None)
@@ -202,7 +202,7 @@ class Engine:
             self._order(one, host, host.claim)
             self._facts.pop(host.name, None)
             found = visits.advance(self._evidence(one, host, host.claim))
-            if isinstance(found, Hold):
+            if isinstance(found, VisitHold):
                 self._wake(found.next_check)
                 return
             host.claim = found.claim
@@ -244,5 +244,7 @@ class Engine:
             one.taken.append((host.name, self.now - claim.begun))
         host.drained_at = host.task = None
         self._facts.pop(host.name, None)
-        self.record.spans.append(Span(host.name, one.name, claim.begun, self.now, claim.state, claim.reason))
+        self.record.spans.append(
+            SimVisit(host.name, one.name, claim.begun, self.now, claim.state, claim.reason)
+        )
         self._due = self.now

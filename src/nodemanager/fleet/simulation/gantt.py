@@ -10,7 +10,7 @@ from nodemanager.fleet.maintenance.claims import State
 from nodemanager.fleet.maintenance.reasons import REMEDIES, Reason
 from nodemanager.fleet.simulation.axis import Axis, axis
 from nodemanager.fleet.simulation.engine import Engine
-from nodemanager.fleet.simulation.record import EndedRun, Span
+from nodemanager.fleet.simulation.record import SimRun, SimVisit
 from nodemanager.kube.wording import plural
 
 WIDTH: Final = 64
@@ -43,14 +43,14 @@ def lines(engine: Engine) -> Iterator[str]:
         yield from _chart(record.spans)
 
 
-def _run(run: EndedRun) -> Iterator[str]:
+def _run(run: SimRun) -> Iterator[str]:
     yield f"{run.maintenance}: run {run.id} {run.outcome}"
     yield f"  began {_time(run.started)}, ended {_time(run.ended)}, makespan {span(run.ended - run.started)}"
     counts = ", ".join(f"{count} {stage}" for stage, count in sorted(run.counts.items()))
     yield f"  hosts: {counts or 'none'}"
 
 
-def _failed(spans: Sequence[Span]) -> Iterator[str]:
+def _failed(spans: Sequence[SimVisit]) -> Iterator[str]:
     bad: dict[Reason, int] = {}
     for one in spans:
         if one.state is not State.DONE and one.reason is not None:
@@ -71,14 +71,14 @@ def _waited(waited: dict[Reason, timedelta]) -> Iterator[str]:
         yield f"  {reason:<18} {time / timedelta(hours=1):>12,.1f}  {REMEDIES[reason]}"
 
 
-def _chart(spans: Sequence[Span]) -> Iterator[str]:
+def _chart(spans: Sequence[SimVisit]) -> Iterator[str]:
     scale = axis(spans, WIDTH)
     order = list(dict.fromkeys(one.host for one in sorted(spans, key=lambda one: (one.start, one.host))))
     per_row = -(-len(order) // ROWS)
     left_out = "; quiet times are left out" if len(scale.periods) > 1 else ""
     yield f"{plural(len(order), 'host')} from {_time(min(one.start for one in spans))}{left_out}"
     place = {host: number // per_row for number, host in enumerate(order)}
-    rows: dict[int, list[Span]] = {}
+    rows: dict[int, list[SimVisit]] = {}
     for one in spans:
         rows.setdefault(place[one.host], []).append(one)
     for number, found in sorted(rows.items()):
@@ -98,12 +98,12 @@ def _chart(spans: Sequence[Span]) -> Iterator[str]:
         yield f"  from column {column:>2}: {_time(period.start)} to {_time(period.end)}"
 
 
-def _cells(one: Span, scale: Axis) -> range:
+def _cells(one: SimVisit, scale: Axis) -> range:
     first = min(int(scale.at(one.start)), scale.width - 1)
     return range(first, max(first + 1, min(int(scale.at(one.end)), scale.width)))
 
 
-def _single(found: Sequence[Span], scale: Axis) -> str:
+def _single(found: Sequence[SimVisit], scale: Axis) -> str:
     row = [" "] * scale.width
     for one in sorted(found, key=lambda one: one.start):
         for cell in _cells(one, scale):
@@ -111,7 +111,7 @@ def _single(found: Sequence[Span], scale: Axis) -> str:
     return "".join(row)
 
 
-def _dense(found: Sequence[Span], scale: Axis) -> str:
+def _dense(found: Sequence[SimVisit], scale: Axis) -> str:
     counts = [0] * scale.width
     halted = [False] * scale.width
     for one in found:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from nodemanager.fleet.maintenance.claims import State
-from nodemanager.fleet.maintenance.progress import Stage
+from nodemanager.fleet.maintenance.progress import HostStage
 from nodemanager.fleet.maintenance.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SimVisit:
     """A visit that has ended."""
 
     host: str
@@ -24,7 +24,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class EndedRun:
+class SimRun:
     """A run that has ended."""
 
     maintenance: str
@@ -32,15 +32,15 @@ class EndedRun:
     outcome: str
     started: datetime
     ended: datetime
-    counts: Counter[Stage]
+    counts: Counter[HostStage]
 
 
 @dataclass(slots=True)
-class Record:
+class SimRecord:
     """All that a report is made of."""
 
-    spans: list[Span] = field(default_factory=list)
-    runs: list[EndedRun] = field(default_factory=list)
+    spans: list[SimVisit] = field(default_factory=list)
+    runs: list[SimRun] = field(default_factory=list)
     skipped: Counter[Reason] = field(default_factory=Counter)
     """Slots that were skipped, by reason."""
     waited: dict[Reason, timedelta] = field(default_factory=dict)

@@ -45,7 +45,7 @@ class Scenario:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SimulationSettings:
     """How it is simulated."""
 
     start: datetime
@@ -55,7 +55,7 @@ class Setting:
     seed: int = 0
 
 
-def build(scenario: Scenario, setting: Setting) -> tuple[Engine, list[str]]:
+def build(scenario: Scenario, setting: SimulationSettings) -> tuple[Engine, list[str]]:
     """Return the fleet with its maintenances, and remarks about what was made up."""
     if not scenario.maintenances:
         raise ScenarioError("cannot simulate: there is no NodeMaintenance in these files")

@@ -15,9 +15,9 @@ from nodemanager.fleet.maintenance import beginning, facts, openings, steps
 from nodemanager.fleet.maintenance.claims import Claim
 from nodemanager.fleet.maintenance.facts import HostFacts, HostHealth, NodeFacts, Run, TaskFacts
 from nodemanager.fleet.maintenance.openings import Durations
-from nodemanager.fleet.maintenance.runs import Memory
+from nodemanager.fleet.maintenance.runs import OperationMemory
 from nodemanager.fleet.maintenance.states import VisitRules
-from nodemanager.fleet.maintenance.steps import Work
+from nodemanager.fleet.maintenance.steps import RunWork
 from nodemanager.fleet.simulation.remembering import RememberingCalendar
 
 
@@ -143,14 +143,14 @@ class SimMaintenance:
     approved: bool = True
     stopped: bool = False
     """Whether its run was stopped, and waits for somebody."""
-    memories: dict[str, Memory] = field(default_factory=dict)
+    memories: dict[str, OperationMemory] = field(default_factory=dict)
     run: Run | None = None
     due: dict[str, str] = field(default_factory=dict)
     ended: dict[str, list[TaskFacts]] = field(default_factory=dict)
     """The tasks of the run that have ended, by host."""
     taken: list[tuple[str, timedelta]] = field(default_factory=list)
     """How long visits took."""
-    _work: Work | None = None
+    _work: RunWork | None = None
     _rules: VisitRules | None = None
     _durations: tuple[int, Durations] = (0, Durations())
 
@@ -163,13 +163,13 @@ class SimMaintenance:
         for one in chosen:
             if one.type == CRON:
                 slot = datetime.fromisoformat(due[one.name])
-                self.memories[one.name] = Memory(slot, self.memories[one.name].done)
+                self.memories[one.name] = OperationMemory(slot, self.memories[one.name].done)
 
     def end(self) -> None:
         """End the run; what is done once is not done again."""
         for one in self.spec.operations:
             if one.name in self.due and one.type == ONE_SHOT:
-                self.memories[one.name] = Memory(done=self.due[one.name])
+                self.memories[one.name] = OperationMemory(done=self.due[one.name])
         self.run, self.due, self.ended = None, {}, {}
 
     def rules(self) -> VisitRules:

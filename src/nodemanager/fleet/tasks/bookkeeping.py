@@ -30,7 +30,7 @@ KEPT_AGAIN: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class EndForHost:
     """The task has to be ended for its host."""
 
     phase: str
@@ -39,7 +39,7 @@ class Over:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LookAgain:
     """Nothing is to be done before this moment; None = before the task changes."""
 
     at: datetime | None
@@ -50,7 +50,7 @@ class Remove:
     """The task was kept for long enough."""
 
 
-Verdict = Over | Look | Remove
+Verdict = EndForHost | LookAgain | Remove
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ def judge(task: NodeTask, known: Circumstances) -> Verdict:
         due.append((times.parse(until) or known.now - SKEW) + SKEW)
         if known.now >= due[-1]:
             said = f"nobody took it until {until}: see whether the host is alive and not held"
-            return Over(EXPIRED, EXPIRED, said)
-    return Look(min(due, default=None))
+            return EndForHost(EXPIRED, EXPIRED, said)
+    return LookAgain(min(due, default=None))
 
 
 def _latest(spec: NodeTaskSpec) -> str:
@@ -98,20 +98,22 @@ def is_kept(task: NodeTask, going_on: Container[str]) -> bool:
     return task.metadata.labels.get(RUN, "") in going_on
 
 
-def _gone(task: NodeTask) -> Over:
+def _gone(task: NodeTask) -> EndForHost:
     host = task.spec.node_name
     if task.status.claim is None:
-        return Over(EXPIRED, HOST_GONE, f"there is no ManagedNode {host} any more, and nobody took the task")
+        return EndForHost(
+            EXPIRED, HOST_GONE, f"there is no ManagedNode {host} any more, and nobody took the task"
+        )
     said = f"there is no ManagedNode {host} any more: what it did of the task is not known; look at the host"
-    return Over(HALTED, HOST_GONE, said)
+    return EndForHost(HALTED, HOST_GONE, said)
 
 
-def _kept(task: NodeTask, known: Circumstances) -> Look | Remove:
+def _kept(task: NodeTask, known: Circumstances) -> LookAgain | Remove:
     seconds = task.spec.ttl_seconds_after_finished
     until = ended_at(task, known) + (KEEP if seconds is None else timedelta(seconds=seconds))
     if known.now < until:
-        return Look(until)
-    return Look(known.now + KEPT_AGAIN) if is_kept(task, known.going_on) else Remove()
+        return LookAgain(until)
+    return LookAgain(known.now + KEPT_AGAIN) if is_kept(task, known.going_on) else Remove()
 
 
 def ended_at(task: NodeTask, known: Circumstances) -> datetime:

@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from nodemanager.fleet.maintenance import facts
-from nodemanager.fleet.maintenance.budget import Room
+from nodemanager.fleet.maintenance.budget import BudgetRoom
 from nodemanager.fleet.maintenance.claims import Claim
-from nodemanager.fleet.maintenance.decide import Wait
+from nodemanager.fleet.maintenance.decide import HostWait
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.upgrades.upgrade_tasks import run_of
@@ -42,25 +42,25 @@ class AskingHost:
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class UpgradeDecision:
     """Who begins now, in this order, and who waits."""
 
     starts: tuple[AskingHost, ...] = ()
-    waits: tuple[Wait, ...] = ()
+    waits: tuple[HostWait, ...] = ()
 
 
 def decide(
     asking: Iterable[AskingHost],
-    rooms: Sequence[tuple[str, Room]],
+    rooms: Sequence[tuple[str, BudgetRoom]],
     now: datetime,
     stopped: tuple[Reason, str] | None = None,
-) -> Turns:
+) -> UpgradeDecision:
     """Return whose turn it is. `rooms` are what the budgets of maintenances leave, with their names.
 
     `stopped` is why nobody may begin, and the object that says so.
     """
     starts: list[AskingHost] = []
-    waits: list[Wait] = []
+    waits: list[HostWait] = []
     groups: set[str] = set()
     for one in sorted(asking, key=lambda one: (one.slot, one.facts.name)):
         if _is_used(one):
@@ -70,14 +70,14 @@ def decide(
             wait = Reason.GROUP_BUSY, f"lease/{one.group}"
         wait = wait or _refused(one.facts, rooms)
         if wait is not None:
-            waits.append(Wait(name, *wait, since=one.slot, next_check=one.until))
+            waits.append(HostWait(name, *wait, since=one.slot, next_check=one.until))
             continue
         starts.append(one)
         groups |= {one.group} - {""}
         for _, room in rooms:
             if name in room.places and facts.unavailable(one.facts) is None:
                 room.take(name)
-    return Turns(tuple(starts), tuple(waits))
+    return UpgradeDecision(tuple(starts), tuple(waits))
 
 
 def is_plausible(slot: datetime, until: datetime, now: datetime) -> bool:
@@ -120,7 +120,7 @@ def _is_kept_cordoned(host: HostFacts) -> bool:
     return ours and not host.works and not (isinstance(claim, Claim) and claim.uid == host.uid)
 
 
-def _refused(host: HostFacts, rooms: Sequence[tuple[str, Room]]) -> tuple[Reason, str] | None:
+def _refused(host: HostFacts, rooms: Sequence[tuple[str, BudgetRoom]]) -> tuple[Reason, str] | None:
     """Return which budget has no room for a host; one that is away already takes none."""
     if facts.unavailable(host) is not None:
         return None

@@ -24,7 +24,7 @@ from nodemanager.host.files.bucket import Bucket
 from nodemanager.host.files.durable import Unsynced
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process.threads import in_thread
-from nodemanager.host.results import Outcome, Result, idle_outcome, left_alone, result
+from nodemanager.host.results import ResourceOutcome, Result, idle_outcome, left_alone, result
 from nodemanager.host.state.journal import Journal
 from nodemanager.plan.resources import ResourceId, shown
 from nodemanager.plan.steps import (
@@ -126,16 +126,16 @@ class FileBatch:
                 raise TypeError(f"cannot do {type(step).__name__} to files")
             if isinstance(step, Waiting):
                 self._put_off.add(step.id)
-            self._say(step, idle_outcome(step) if isinstance(step, Blocked) else Outcome.UNCHANGED)
+            self._say(step, idle_outcome(step) if isinstance(step, Blocked) else ResourceOutcome.UNCHANGED)
             return
         later = next((one for one in step.needs if one in self._put_off), None)
         if later is not None:
             self._put_off.add(step.id)
             why = f"waits for {later}, which waits, too"
-            self._say(Waiting(id=step.id, sources=step.sources, reason=why), Outcome.WAITING)
+            self._say(Waiting(id=step.id, sources=step.sources, reason=why), ResourceOutcome.WAITING)
             return
         if obstacle := self._obstacle(step):
-            self._say(step, Outcome.BLOCKED, obstacle)
+            self._say(step, ResourceOutcome.BLOCKED, obstacle)
             return
         job = _Job(step, began=self.tools.clock())
         try:
@@ -244,7 +244,7 @@ class FileBatch:
             if why := failed.get(folder):
                 self._fail(job, NotDurable(f"cannot be sure that {job.step.path} is on disk: {why.strerror}"))
             else:
-                self._say(job.step, Outcome.CHANGED, seconds=self.tools.clock() - job.began)
+                self._say(job.step, ResourceOutcome.CHANGED, seconds=self.tools.clock() - job.began)
 
     def _keep(self, job: _Job) -> None:
         """Copy what is about to be replaced or removed: the file that is there now."""
@@ -312,9 +312,9 @@ class FileBatch:
 
     def _fail(self, job: _Job, error: Exception) -> None:
         self._failed.add(job.step.id)
-        self._say(job.step, Outcome.FAILED, explain(job.step, error), self.tools.clock() - job.began)
+        self._say(job.step, ResourceOutcome.FAILED, explain(job.step, error), self.tools.clock() - job.began)
 
-    def _say(self, step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0) -> None:
+    def _say(self, step: Step, outcome: ResourceOutcome, message: str = "", seconds: float = 0.0) -> None:
         said = result(step, outcome, message, seconds)
         if isinstance(step, WriteFile) and differences.is_public(step):
             found = self.kept.get(shown(step.path), "")

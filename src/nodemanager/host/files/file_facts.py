@@ -29,7 +29,7 @@ Signature = bytes
 _SIGNATURE = struct.Struct("=QQqqq")
 
 
-class Digests:
+class DigestCache:
     """Remembers what a file was while its inode says that nothing has happened since.
 
     Everything changes ctime: the content, and also owner, mode, access control lists and the number of
@@ -70,7 +70,7 @@ def _signature(found: os.stat_result) -> Signature:
     return _SIGNATURE.pack(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def observe(tree: Tree, path: str, size: int | None, digests: Digests) -> FileFact:
+def observe(tree: Tree, path: str, size: int | None, digests: DigestCache) -> FileFact:
     """Return what is at a path; the digest only of a file that has the `size` it is meant to have."""
     try:
         if path == "/":
@@ -93,7 +93,7 @@ def _of_root(tree: Tree) -> FileFact:
     return FileFact(Kind.DIRECTORY, stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid)
 
 
-def _fact(place: Place, found: os.stat_result, size: int | None, digests: Digests) -> FileFact:
+def _fact(place: Place, found: os.stat_result, size: int | None, digests: DigestCache) -> FileFact:
     mode, kind, target = found.st_mode, Kind.OTHER, ""
     if stat.S_ISREG(mode):
         if size not in (found.st_size, ANY_SIZE):
@@ -146,7 +146,7 @@ def open_file(place: Place) -> int:
     return descriptor
 
 
-def _read(place: Place, digests: Digests) -> FileFact:
+def _read(place: Place, digests: DigestCache) -> FileFact:
     """Read a file; what its inode says is taken after that, so that it fits what was read."""
     try:
         descriptor = open_file(place)
@@ -213,7 +213,7 @@ def observe_all(
     tree: Tree,
     sizes: Mapping[str, int | None],
     purged: Iterable[str],
-    digests: Digests,
+    digests: DigestCache,
     *,
     whole: bool = True,
 ) -> tuple[dict[str, FileFact], dict[str, tuple[str, ...] | None]]:

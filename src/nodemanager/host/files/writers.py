@@ -22,7 +22,7 @@ _NAME: Final = re.compile(r"[0-9a-f]{12}-([0-9a-f]{1,7})-([0-9a-f]{1,16})-([0-9a
 _NAMESPACE: Final = "/proc/self/ns/pid"
 
 
-class Writer(NamedTuple):
+class WritingProcess(NamedTuple):
     """A process, as names of temporary files have it."""
 
     pid: int
@@ -45,23 +45,23 @@ def in_use(name: str, changed: float) -> bool:
     found = _NAME.fullmatch(name)
     if found is None:
         return False
-    writer, own = Writer(*(int(one, 16) for one in found.groups())), _own(os.getpid())
+    writer, own = WritingProcess(*(int(one, 16) for one in found.groups())), _own(os.getpid())
     if writer.namespace != own.namespace:
         return time.time() - changed < UNKNOWN_SECONDS
     return _lives(writer, own)
 
 
 @functools.cache
-def _own(pid: int) -> Writer:  # by its number: after a fork it is another one
+def _own(pid: int) -> WritingProcess:  # by its number: after a fork it is another one
     process = processes.find(pid)
     try:
         namespace = Path(_NAMESPACE).stat().st_ino
     except OSError:
         namespace = 0
-    return Writer(pid, process.started if process is not None else 0, namespace)
+    return WritingProcess(pid, process.started if process is not None else 0, namespace)
 
 
-def _lives(writer: Writer, own: Writer) -> bool:
+def _lives(writer: WritingProcess, own: WritingProcess) -> bool:
     try:
         os.kill(writer.pid, 0)
     except ProcessLookupError:

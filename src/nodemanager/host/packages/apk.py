@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from nodemanager.host.base import Wanted
+from nodemanager.host.base import WantedPackage
 from nodemanager.host.packages import common, database, kernels
 from nodemanager.host.packages.common import Offer, PackageContext, Tool, listed, said, shown
 from nodemanager.host.packages.indexes import Indexes
@@ -53,7 +53,7 @@ def parse_kept(text: str) -> list[str]:
     return [word for word in words if not word.endswith(":")]
 
 
-def pinned(world: str, wanted: Wanted) -> bool:
+def pinned(world: str, wanted: WantedPackage) -> bool:
     """Tell whether apk holds to a version already."""
     return f"{wanted.name}={wanted.version}" in world.split()
 
@@ -89,9 +89,11 @@ class Apk:
     async def candidates(self, names: Sequence[str]) -> Mapping[str, str]:
         """Return the newest version on offer of each of these."""
         common.check_names(names)
-        return await self._indexes.newest(names, lambda: self._offers([Wanted(name) for name in names]))
+        return await self._indexes.newest(
+            names, lambda: self._offers([WantedPackage(name) for name in names])
+        )
 
-    async def _offers(self, wanted: Sequence[Wanted]) -> Mapping[str, Offer]:
+    async def _offers(self, wanted: Sequence[WantedPackage]) -> Mapping[str, Offer]:
         offers: dict[str, Offer] = {}
         for every in (False, True):
             names = [one.name for one in wanted if bool(one.version) == every]
@@ -102,7 +104,7 @@ class Apk:
                 offers.update({name: found[name] for name in names if name in found})
         return offers
 
-    async def install(self, wanted: Sequence[Wanted]) -> None:
+    async def install(self, wanted: Sequence[WantedPackage]) -> None:
         """Install, upgrade or downgrade all of these, or none."""
         common.check_wanted(wanted)
         common.refuse_unoffered(wanted, await self._indexes.offers(wanted, lambda: self._offers(wanted)))
@@ -125,18 +127,18 @@ class Apk:
         preview = common.check(f"remove {listed(names)}", answer)
         common.refuse_dependents(names, parse_kept(said(preview)))
 
-    async def rehearse(self, install: Sequence[Wanted], remove: Sequence[str]) -> Mapping[str, str]:
+    async def rehearse(self, install: Sequence[WantedPackage], remove: Sequence[str]) -> Mapping[str, str]:
         """Return by name what is not offered, and what others need."""
         common.check_wanted(install)
         unoffered = common.unoffered_reasons(install, await self._offers(install))
         return unoffered | await common.refusals(remove, str, self._rehearse_removal)
 
-    async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
+    async def upgrade_all(self, hold: Sequence[WantedPackage] = ()) -> None:
         """Upgrade everything that is installed, except what is held."""
         common.check_wanted(hold)
         have = await self.installed()
         world = (database.read(self._context.tree, WORLD) or b"").decode("utf-8", "replace")
-        kept = [Wanted(one.name, have[one.name]) for one in hold if one.name in have]
+        kept = [WantedPackage(one.name, have[one.name]) for one in hold if one.name in have]
         pins = [f"{one.name}={one.version}" for one in kept if not pinned(world, one)]
         if pins:
             await self._tool.transact(f"hold {listed(pins)}", [*self._apk, "add", *pins])

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from nodemanager.host.base import ToolFailed, Wanted
+from nodemanager.host.base import ToolFailed, WantedPackage
 from nodemanager.host.packages import common, database, kernels
 from nodemanager.host.packages.common import Offer, PackageContext, Tool, listed, said, shown
 from nodemanager.host.packages.indexes import Indexes
@@ -106,17 +106,17 @@ def options(lock_seconds: float) -> list[str]:
     return ["-q", "-y", *(word for setting in settings for word in ("-o", setting))]
 
 
-def install_argv(wanted: Sequence[Wanted], lock_seconds: float) -> list[str]:
+def install_argv(wanted: Sequence[WantedPackage], lock_seconds: float) -> list[str]:
     """Return how packages are installed: nothing is removed for them, and only a pin may go back."""
     settings = [*options(lock_seconds), "--no-remove", *_back(wanted)]
     return ["apt-get", *settings, "install", *_targets(wanted)]
 
 
-def _back(wanted: Sequence[Wanted]) -> list[str]:
+def _back(wanted: Sequence[WantedPackage]) -> list[str]:
     return ["--allow-downgrades"] if any(one.version for one in wanted) else []
 
 
-def upgrade_argv(hold: Sequence[Wanted], lock_seconds: float) -> list[str]:
+def upgrade_argv(hold: Sequence[WantedPackage], lock_seconds: float) -> list[str]:
     """Return how everything is upgraded; a version that is named is the version that is kept."""
     argv = ["apt-get", *options(lock_seconds), "--no-remove", "--with-new-pkgs", "upgrade"]
     return [*argv, *_targets(hold)]
@@ -139,7 +139,7 @@ def parse_upgrades(text: str, *, security: bool) -> dict[str, tuple[str, str]]:
     }
 
 
-def _targets(wanted: Sequence[Wanted]) -> list[str]:
+def _targets(wanted: Sequence[WantedPackage]) -> list[str]:
     return [f"{one.name}={one.version}" if one.version else one.name for one in wanted]
 
 
@@ -180,7 +180,7 @@ class Apt:
         common.check_names(names)
         return await self._indexes.newest(names, lambda: self._offers(names))
 
-    async def install(self, wanted: Sequence[Wanted]) -> None:
+    async def install(self, wanted: Sequence[WantedPackage]) -> None:
         """Install, upgrade or downgrade all of these, or none."""
         common.check_wanted(wanted)
         names = [one.name for one in wanted]
@@ -195,7 +195,7 @@ class Apt:
             _refuse_removals(doing, others.group(1).split())
         common.check(doing, done)
 
-    async def rehearse(self, install: Sequence[Wanted], remove: Sequence[str]) -> Mapping[str, str]:
+    async def rehearse(self, install: Sequence[WantedPackage], remove: Sequence[str]) -> Mapping[str, str]:
         """Return by name why some of these could not be, as apt's own simulation has it."""
         common.check_wanted(install)
         common.check_names(remove)
@@ -210,13 +210,13 @@ class Apt:
             return unremovable
         unknown = common.unoffered_reasons(install, await self._offers(names) if names else {})
 
-        async def attempt(wanted: Sequence[Wanted]) -> None:
+        async def attempt(wanted: Sequence[WantedPackage]) -> None:
             await self._rehearse_installation(wanted, gone)
 
         offered = [one for one in install if one.name not in unknown]
         return unremovable | unknown | await common.refusals(offered, lambda one: one.name, attempt)
 
-    async def _rehearse_installation(self, wanted: Sequence[Wanted], gone: Sequence[str]) -> None:
+    async def _rehearse_installation(self, wanted: Sequence[WantedPackage], gone: Sequence[str]) -> None:
         """Raise if apt could not install these, once what is to go is gone, without removing anything."""
         doing = f"install {shown(wanted[-1:])}"  # it is tried with what can be installed before it
         targets = [*_targets(wanted), *(f"{name}-" for name in gone)]
@@ -260,14 +260,16 @@ class Apt:
                 f"cannot {doing}: others need it, and {listed(others)} would have to be installed instead"
             )
 
-    async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
+    async def upgrade_all(self, hold: Sequence[WantedPackage] = ()) -> None:
         """Upgrade everything that is installed, except what is held."""
         kept = await self._kept(hold)
         await self._indexes.refresh()
         doing = "upgrade all packages"
         common.check(doing, await self._act(doing, upgrade_argv(kept, self._context.lock_seconds)))
 
-    async def upgrades(self, hold: Sequence[Wanted], *, security: bool) -> Mapping[str, tuple[str, str]]:
+    async def upgrades(
+        self, hold: Sequence[WantedPackage], *, security: bool
+    ) -> Mapping[str, tuple[str, str]]:
         """Return what would be upgraded, as apt's own simulation has it."""
         kept = await self._kept(hold)
         await self._indexes.refresh()
@@ -275,10 +277,10 @@ class Apt:
         done = common.check("tell what would be upgraded", await self._tool.ask(*argv))
         return parse_upgrades(done.stdout.decode("utf-8", "replace"), security=security)
 
-    async def _kept(self, hold: Sequence[Wanted]) -> list[Wanted]:
+    async def _kept(self, hold: Sequence[WantedPackage]) -> list[WantedPackage]:
         """Return what is held at the version that is installed."""
         have = await self.installed()
-        kept = [Wanted(one.name, have[one.name]) for one in hold if one.name in have]
+        kept = [WantedPackage(one.name, have[one.name]) for one in hold if one.name in have]
         common.check_wanted(kept)
         return kept
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
-from nodemanager.host.base import Busy, HostError, Runner, ToolFailed, Wanted
+from nodemanager.host.base import Busy, HostError, Runner, ToolFailed, WantedPackage
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process.runner import Completed, tail
 from nodemanager.kube import hints
@@ -109,7 +109,7 @@ def check(doing: str, done: Completed) -> Completed:
     return done
 
 
-def check_wanted(wanted: Iterable[Wanted]) -> None:
+def check_wanted(wanted: Iterable[WantedPackage]) -> None:
     """Refuse names and versions that a package manager could take for an option or a pattern.
 
     The schema refuses them as well; an older one did not.
@@ -125,7 +125,7 @@ def check_wanted(wanted: Iterable[Wanted]) -> None:
 
 def check_names(names: Iterable[str]) -> None:
     """Refuse names that a package manager could take for an option or a pattern."""
-    check_wanted(Wanted(name) for name in names)
+    check_wanted(WantedPackage(name) for name in names)
 
 
 async def removable(names: Sequence[str], installed: Callable[[], Awaitable[Mapping[str, str]]]) -> list[str]:
@@ -139,7 +139,7 @@ async def removable(names: Sequence[str], installed: Callable[[], Awaitable[Mapp
     return [name for name in names if name in have]
 
 
-def unoffered(wanted: Iterable[Wanted], offers: Mapping[str, Offer]) -> list[Wanted]:
+def unoffered(wanted: Iterable[WantedPackage], offers: Mapping[str, Offer]) -> list[WantedPackage]:
     """Return what no repository has."""
     return [
         one
@@ -149,7 +149,7 @@ def unoffered(wanted: Iterable[Wanted], offers: Mapping[str, Offer]) -> list[Wan
 
 
 def unoffered_reasons(
-    wanted: Iterable[Wanted], offers: Mapping[str, Offer], remedy: str = ""
+    wanted: Iterable[WantedPackage], offers: Mapping[str, Offer], remedy: str = ""
 ) -> dict[str, str]:
     """Return by name why packages or versions that no repository has cannot be installed."""
     reasons = {}
@@ -168,7 +168,7 @@ def unoffered_reasons(
     return reasons
 
 
-def refuse_unoffered(wanted: Iterable[Wanted], offers: Mapping[str, Offer], remedy: str = "") -> None:
+def refuse_unoffered(wanted: Iterable[WantedPackage], offers: Mapping[str, Offer], remedy: str = "") -> None:
     """Raise `ToolFailed` that says which packages or versions no repository has."""
     if reasons := unoffered_reasons(wanted, offers, remedy):
         raise ToolFailed("\n".join(reasons.values()))
@@ -213,6 +213,6 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names) or "nothing"
 
 
-def shown(wanted: Iterable[Wanted]) -> str:
+def shown(wanted: Iterable[WantedPackage]) -> str:
     """Return packages for a message."""
     return listed([f"{one.name} {one.version}".rstrip() for one in wanted])

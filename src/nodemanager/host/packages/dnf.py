@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from nodemanager.host.base import Wanted
+from nodemanager.host.base import WantedPackage
 from nodemanager.host.packages import common, database, kernels
 from nodemanager.host.packages.common import Offer, PackageContext, Tool, listed, said, shown
 from nodemanager.host.packages.indexes import Indexes
@@ -57,7 +57,7 @@ def offers_argv(names: Sequence[str], *, every: bool) -> list[str]:
     return ["dnf", "-q", AT_ONCE, "repoquery", "--available", *limit, "--qf", _OFFERED, *names]
 
 
-def target(wanted: Wanted, version: str) -> str:
+def target(wanted: WantedPackage, version: str) -> str:
     """Return a package and its version in dnf's words: name-version, and the architecture at the end."""
     name, dot, arch = wanted.name.rpartition(".")
     if dot and arch in _ARCHITECTURES:
@@ -93,9 +93,11 @@ class Dnf:
     async def candidates(self, names: Sequence[str]) -> Mapping[str, str]:
         """Return the newest version on offer of each of these."""
         common.check_names(names)
-        return await self._indexes.newest(names, lambda: self._offers([Wanted(name) for name in names]))
+        return await self._indexes.newest(
+            names, lambda: self._offers([WantedPackage(name) for name in names])
+        )
 
-    async def _offers(self, wanted: Sequence[Wanted]) -> Mapping[str, Offer]:
+    async def _offers(self, wanted: Sequence[WantedPackage]) -> Mapping[str, Offer]:
         offers: dict[str, Offer] = {}
         for every in (False, True):
             names = [one.name for one in wanted if bool(one.version) == every]
@@ -107,7 +109,7 @@ class Dnf:
                 offers.update({name: found[name] for name in names if name in found})
         return offers
 
-    async def install(self, wanted: Sequence[Wanted]) -> None:
+    async def install(self, wanted: Sequence[WantedPackage]) -> None:
         """Install, upgrade or downgrade all of these, or none."""
         common.check_wanted(wanted)
         offers = await self._indexes.offers(wanted, lambda: self._offers(wanted))
@@ -115,7 +117,7 @@ class Dnf:
         targets = [target(one, one.version or offers[one.name].newest) for one in wanted]
         await self._tool.transact(f"install {shown(wanted)}", ["dnf", "-y", AT_ONCE, "install", *targets])
 
-    async def rehearse(self, install: Sequence[Wanted], remove: Sequence[str]) -> Mapping[str, str]:
+    async def rehearse(self, install: Sequence[WantedPackage], remove: Sequence[str]) -> Mapping[str, str]:
         """Return by name what is not offered, and what others need."""
         common.check_wanted(install)
         unoffered = common.unoffered_reasons(install, await self._offers(install))
@@ -137,7 +139,7 @@ class Dnf:
         alone = "--setopt=clean_requirements_on_remove=False"
         await self._tool.transact(doing, ["dnf", "-y", AT_ONCE, alone, "remove", *names])
 
-    async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
+    async def upgrade_all(self, hold: Sequence[WantedPackage] = ()) -> None:
         """Upgrade everything that is installed, except what is held."""
         common.check_wanted(hold)
         held = [f"--exclude={one.name}" for one in hold]

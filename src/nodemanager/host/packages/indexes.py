@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from nodemanager.host.base import HostError, Wanted
+from nodemanager.host.base import HostError, WantedPackage
 from nodemanager.host.packages.common import LATEST_SECONDS, UNKNOWN_SECONDS, Offer, unoffered
 from nodemanager.host.process.runner import RunError
 
@@ -41,14 +41,14 @@ class Indexes:
         if self._since() >= LATEST_SECONDS and self._age() >= LATEST_SECONDS:
             await self._try()
         offers = await ask()
-        if unoffered([Wanted(name) for name in names], offers) and self._since() >= UNKNOWN_SECONDS:
+        if unoffered([WantedPackage(name) for name in names], offers) and self._since() >= UNKNOWN_SECONDS:
             await self._try()
             offers = await ask()
         self._newest = {name: offers[name].newest for name in names if name in offers}
         self._asked, self._answered = tuple(names), self._clock()
         return self._newest
 
-    async def offers(self, wanted: Sequence[Wanted], ask: Ask) -> Mapping[str, Offer]:
+    async def offers(self, wanted: Sequence[WantedPackage], ask: Ask) -> Mapping[str, Offer]:
         """Return what is offered; if that is not all that is wanted, of fresh indexes."""
         offers = await ask()
         if unoffered(wanted, offers) and self._since() >= UNKNOWN_SECONDS:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from nodemanager.host.base import ToolFailed, Wanted
+from nodemanager.host.base import ToolFailed, WantedPackage
 from nodemanager.host.packages import common, database, kernels
 from nodemanager.host.packages.common import Offer, PackageContext, Tool, listed, said, shown
 
@@ -60,7 +60,7 @@ def parse_info(text: str) -> dict[str, Offer]:
     return offers
 
 
-def cached_file(names: Sequence[str], wanted: Wanted) -> str:
+def cached_file(names: Sequence[str], wanted: WantedPackage) -> str:
     """Return the file of a version that was downloaded before; an empty string if it is not there."""
     pattern = re.compile(
         re.escape(f"{wanted.name}-{wanted.version}-") + r"[a-z0-9_]+\.pkg\.tar(\.[a-z0-9]+)?"
@@ -106,7 +106,7 @@ class Pacman:
         offers = parse_info(answer.stdout.decode("utf-8", "replace"))
         return {name: offers[name] for name in names if name in offers}
 
-    async def install(self, wanted: Sequence[Wanted]) -> None:
+    async def install(self, wanted: Sequence[WantedPackage]) -> None:
         """Install all of these; a version that is not offered any more comes from the download cache."""
         common.check_wanted(wanted)
         if self._ahead:
@@ -125,13 +125,13 @@ class Pacman:
                 wanted, ["pacman", "-S", "--needed", *QUIET, "--", *(one.name for one in rest)]
             )
 
-    def _downloaded(self, wanted: Sequence[Wanted]) -> dict[str, str]:
+    def _downloaded(self, wanted: Sequence[WantedPackage]) -> dict[str, str]:
         """Return the files of those versions that were downloaded before, by name."""
         downloads = database.entries(self._context.tree, CACHE) or []
         found = {one.name: cached_file(downloads, one) for one in wanted if one.version}
         return {name: f"{CACHE}/{file}" for name, file in found.items() if file}
 
-    async def rehearse(self, install: Sequence[Wanted], remove: Sequence[str]) -> Mapping[str, str]:
+    async def rehearse(self, install: Sequence[WantedPackage], remove: Sequence[str]) -> Mapping[str, str]:
         """Return by name what is neither offered nor downloaded, and what others need."""
         common.check_wanted(install)
         unremovable = await common.refusals(remove, str, self._rehearse_removal)
@@ -146,7 +146,7 @@ class Pacman:
             common.refuse_dependents(names, _NEEDED.findall(said(done)))
         common.check(f"remove {listed(names)}", done)
 
-    async def _install(self, wanted: Sequence[Wanted], argv: Sequence[str]) -> None:
+    async def _install(self, wanted: Sequence[WantedPackage], argv: Sequence[str]) -> None:
         doing = f"install {shown(wanted)}"
         done = await self._tool.act(doing, argv)
         if done.returncode != 0 and _STALE.search(said(done)):
@@ -167,7 +167,7 @@ class Pacman:
             common.refuse_dependents(names, _NEEDED.findall(said(done)))
         common.check(doing, done)
 
-    async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
+    async def upgrade_all(self, hold: Sequence[WantedPackage] = ()) -> None:
         """Refresh the database and upgrade everything in one go, except what is held."""
         common.check_wanted(hold)
         ignored = ["--ignore", ",".join(one.name for one in hold)] if hold else []

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from nodemanager.host.base import Wanted
+from nodemanager.host.base import WantedPackage
 from nodemanager.host.packages import common, database
 from nodemanager.host.packages.common import Offer, PackageContext, Tool, listed, shown
 from nodemanager.host.packages.indexes import Indexes
@@ -51,7 +51,7 @@ def parse_offers(text: str) -> dict[str, Offer]:
     return {name: Offer(found[0], tuple(dict.fromkeys(found))) for name, found in versions.items()}
 
 
-def install_argv(wanted: Sequence[Wanted]) -> list[str]:
+def install_argv(wanted: Sequence[WantedPackage]) -> list[str]:
     """Return how packages are installed; -f lets a pin go back to an older version."""
     targets = [f"{one.name}-{one.version}" if one.version else one.name for one in wanted]
     force = ["-f"] if any(one.version for one in wanted) else []
@@ -99,7 +99,7 @@ class Pkgng:
         offers = parse_offers(answer.stdout.decode("utf-8", "replace"))
         return {name: offers[name] for name in names if name in offers}
 
-    async def install(self, wanted: Sequence[Wanted]) -> None:
+    async def install(self, wanted: Sequence[WantedPackage]) -> None:
         """Install, upgrade or downgrade all of these, or none."""
         common.check_wanted(wanted)
         names = [one.name for one in wanted]
@@ -117,14 +117,14 @@ class Pkgng:
     async def _rehearse_removal(self, names: Sequence[str]) -> None:
         common.refuse_dependents(names, parse_dependents(await self._query("-a", "%n %rn"), names))
 
-    async def rehearse(self, install: Sequence[Wanted], remove: Sequence[str]) -> Mapping[str, str]:
+    async def rehearse(self, install: Sequence[WantedPackage], remove: Sequence[str]) -> Mapping[str, str]:
         """Return by name what is not offered, and what others need."""
         common.check_wanted(install)
         offers = await self._offers([one.name for one in install]) if install else {}
         unoffered = common.unoffered_reasons(install, offers)
         return unoffered | await common.refusals(remove, str, self._rehearse_removal)
 
-    async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
+    async def upgrade_all(self, hold: Sequence[WantedPackage] = ()) -> None:
         """Upgrade everything that is installed, except what is held: that is locked meanwhile."""
         common.check_wanted(hold)
         locks = parse_pairs(await self._query("-a", "%n %k"))

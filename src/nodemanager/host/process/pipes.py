@@ -96,7 +96,7 @@ class Output(Pipe):
         return True
 
 
-class Lines(Output):
+class LinesOutput(Output):
     """Hands over what a child writes, line by line; the limit is that of one line."""
 
     def __init__(self, limit: int, heard: Callable[[bytes], None]):

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from nodemanager.host.process import priority
-from nodemanager.host.process.pipes import Input, Lines, Output
+from nodemanager.host.process.pipes import Input, LinesOutput, Output
 
 MAX_OUTPUT = 1024 * 1024
 """How much a child may write to each of stdout and stderr, unless the caller says otherwise."""
@@ -144,7 +144,7 @@ async def follow(
     Returns its exit status if it ends before. What it writes to stderr nobody reads.
     """
     argv = tuple(argv)
-    with Lines(MAX_LINE, heard) as lines:
+    with LinesOutput(MAX_LINE, heard) as lines:
         process = await _start(argv, -1, (lines.child_end, subprocess.DEVNULL), env, "/")
         lines.attach(lambda: _abort(process))
         try:

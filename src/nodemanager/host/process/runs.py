@@ -55,7 +55,7 @@ SHOWN: Final = 16 * 1024
 _PERMIT: Final = "may-begin-"
 
 
-class Program(NamedTuple):
+class ProgramCall(NamedTuple):
     """What is run."""
 
     argv: tuple[str, ...]
@@ -82,9 +82,9 @@ class Runs:
         A cancelled caller leaves it alone: it goes on, and `recover` finds out how it ended.
         """
         argv = execution.command, *execution.args
-        return await self.start(resource, Program(argv, durations.parse(execution.timeout)))
+        return await self.start(resource, ProgramCall(argv, durations.parse(execution.timeout)))
 
-    async def start(self, resource: ResourceId, program: Program) -> Completed:
+    async def start(self, resource: ResourceId, program: ProgramCall) -> Completed:
         """Run a program with all that goes with it."""
         try:
             self._tree.forget()
@@ -105,7 +105,7 @@ class Runs:
         finally:
             bounding.cancel()
 
-    async def _supervised(self, resource: ResourceId, program: Program, permit: str) -> Completed:
+    async def _supervised(self, resource: ResourceId, program: ProgramCall, permit: str) -> Completed:
         argv = ["/bin/sh", "-c", SUPERVISOR, self._note(resource), *program.argv]
         try:
             ended = await self._run(

@@ -20,14 +20,14 @@ _OPENRC: Final = ("/sbin/openrc-run", "/usr/sbin/openrc-run", "/usr/bin/openrc-r
 Name = Literal["systemd", "openrc", "rc.d"]
 
 
-class Found(NamedTuple):
+class DetectedManager(NamedTuple):
     """A service manager, and whether it is the one that runs here."""
 
     name: Name
     runs: bool
 
 
-def find(tree: Tree, system: str) -> Found | None:
+def find(tree: Tree, system: str) -> DetectedManager | None:
     """Return which service manager a host has; None where there is none that we know.
 
     What runs decides; where nothing does (an image, a chroot, a container without init), what is installed.
@@ -35,16 +35,16 @@ def find(tree: Tree, system: str) -> Found | None:
     here = tree.running
     try:
         if system == "freebsd":
-            return Found("rc.d", here)
+            return DetectedManager("rc.d", here)
         if here and _exists(tree, SYSTEMD_RUNS):
-            return Found("systemd", runs=True)
+            return DetectedManager("systemd", runs=True)
         if here and _exists(tree, OPENRC_RUNS):
-            return Found("openrc", runs=True)
+            return DetectedManager("openrc", runs=True)
         if any(_exists(tree, path) for path in _SYSTEMD):
-            return Found("systemd", runs=False)
+            return DetectedManager("systemd", runs=False)
         if any(_exists(tree, path) for path in _OPENRC):
-            return Found("openrc", runs=False)
-        return Found("rc.d", runs=False) if _exists(tree, RCD_INSTALLED) else None
+            return DetectedManager("openrc", runs=False)
+        return DetectedManager("rc.d", runs=False) if _exists(tree, RCD_INSTALLED) else None
     finally:
         tree.forget()
 
@@ -55,19 +55,19 @@ def choose(tree: Tree, identity: Identity, run: Runner, start_delay: float | Non
     With a `start_delay` of None it waits for nothing that is on its way.
     """
     match find(tree, identity.system):
-        case Found("systemd", runs=True):
+        case DetectedManager("systemd", runs=True):
             from nodemanager.host.services.systemd import Systemd  # here and below: a host needs one of these
 
             return Systemd(tree, run, start_delay)
-        case Found("systemd"):
+        case DetectedManager("systemd"):
             from nodemanager.host.services.systemctl import OfflineSystemd
 
             return OfflineSystemd(run)
-        case Found("openrc", runs=booted):
+        case DetectedManager("openrc", runs=booted):
             from nodemanager.host.services.openrc import OpenRC
 
             return OpenRC(run, start_delay or 0.0, booted=booted)
-        case Found("rc.d", runs=booted) if identity.system == "freebsd":
+        case DetectedManager("rc.d", runs=booted) if identity.system == "freebsd":
             from nodemanager.host.services.rcd import RcD
 
             return RcD(run, start_delay or 0.0, booted=booted)

@@ -42,7 +42,7 @@ class BusUnreachable(BusError):
     """Nobody answers at that socket, or not the one who should."""
 
 
-class Refused(BusError):
+class CallRefused(BusError):
     """The peer answered with an error."""
 
     def __init__(self, code: str, said: str) -> None:
@@ -93,13 +93,13 @@ class BusConnection:
     async def call(self, call: BusCall, timeout: float) -> tuple[Any, ...]:
         """Call a method and return its answer; raises Refused."""
         [answer] = await self.ask([call], timeout)
-        if isinstance(answer, Refused):
+        if isinstance(answer, CallRefused):
             raise answer
         return answer
 
-    async def ask(self, calls: Sequence[BusCall], timeout: float) -> list[tuple[Any, ...] | Refused]:
+    async def ask(self, calls: Sequence[BusCall], timeout: float) -> list[tuple[Any, ...] | CallRefused]:
         """Make many calls at once; their answers, or errors, are in the order of the calls."""
-        answers: dict[int, tuple[Any, ...] | Refused] = {}
+        answers: dict[int, tuple[Any, ...] | CallRefused] = {}
         first = self._serial + 1
         waiting: set[int] = set()
         ahead = deque(calls)
@@ -156,9 +156,9 @@ class BusConnection:
             return None
         return message
 
-    def _answer(self, message: BusReply | BusFailure) -> tuple[Any, ...] | Refused:
+    def _answer(self, message: BusReply | BusFailure) -> tuple[Any, ...] | CallRefused:
         if isinstance(message, self._messages.BusFailure):
-            return Refused(message.code, message.said)
+            return CallRefused(message.code, message.said)
         return message.body
 
 

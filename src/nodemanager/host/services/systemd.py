@@ -13,8 +13,8 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory import users
 from nodemanager.host.process import runner
 from nodemanager.host.services import systemd_bus, systemd_files, systemd_units
-from nodemanager.host.services.dbus import BusError, BusUnreachable, Refused
-from nodemanager.host.services.systemd_bus import Visit
+from nodemanager.host.services.dbus import BusError, BusUnreachable, CallRefused
+from nodemanager.host.services.systemd_bus import ManagerSession
 from nodemanager.host.services.systemd_units import UnitStatus
 from nodemanager.plan.facts import ServiceFact
 
@@ -61,7 +61,7 @@ def _naming(deed: _Deed) -> Iterator[None]:
     """Have what the bus says begin with what could not be done."""
     try:
         yield
-    except Refused as error:
+    except CallRefused as error:
         raise ToolFailed(f"{deed.failed}: {error}; {deed.advice}") from error
     except BusUnreachable as error:
         raise BusUnreachable(f"{deed.failed}: {error}") from error
@@ -99,7 +99,7 @@ class Systemd:
         return facts
 
     async def _look(
-        self, manager: Visit, keys: Iterable[ServiceKey], user: str
+        self, manager: ManagerSession, keys: Iterable[ServiceKey], user: str
     ) -> dict[ServiceKey, ServiceFact]:
         facts: dict[ServiceKey, ServiceFact] = {}
         units: dict[str, list[ServiceKey]] = {}
@@ -119,7 +119,7 @@ class Systemd:
         return facts
 
     async def _misremembered(
-        self, manager: Visit, found: Mapping[str, UnitStatus], user: str
+        self, manager: ManagerSession, found: Mapping[str, UnitStatus], user: str
     ) -> dict[str, str]:
         """Return what is true of boot, by unit, where systemd remembers something else than the links say."""
         linked = None if user else systemd_files.linked(self._tree)  # of users, only their own manager knows
@@ -127,7 +127,7 @@ class Systemd:
         for name, status in found.items():
             doubtful = _BOTH if linked is None else {"disabled" if status.id in linked else "enabled"}
             if status.file in doubtful:
-                with suppress(Refused):
+                with suppress(CallRefused):
                     states[name] = str(await manager.method("GetUnitFileState", "s", status.id))
         return {name: state for name, state in states.items() if state != found[name].file}
 
@@ -295,15 +295,15 @@ _JOB_RESULTS: Final = {
 """How jobs end that tell more than the unit itself does."""
 
 
-async def _look_at_template(manager: Visit, unit: str) -> ServiceFact:
+async def _look_at_template(manager: ManagerSession, unit: str) -> ServiceFact:
     try:
         return systemd_units.template_fact(str(await manager.method("GetUnitFileState", "s", unit)))
-    except Refused:
+    except CallRefused:
         return ServiceFact()
 
 
 async def _settle_all(
-    manager: Visit, names: list[str], seconds: float = SETTLE_SECONDS
+    manager: ManagerSession, names: list[str], seconds: float = SETTLE_SECONDS
 ) -> dict[str, UnitStatus]:
     """Look until nothing is on its way any more, but not for long."""
     found = await manager.statuses(names)
@@ -315,12 +315,12 @@ async def _settle_all(
     return found
 
 
-async def _settle(manager: Visit, unit: str) -> UnitStatus:
+async def _settle(manager: ManagerSession, unit: str) -> UnitStatus:
     found = await _settle_all(manager, [unit])
     return found.get(unit) or await manager.status(unit)
 
 
-async def _service(manager: Visit, unit: str) -> dict[str, Any]:
+async def _service(manager: ManagerSession, unit: str) -> dict[str, Any]:
     status = await manager.status(unit)
     return await manager.properties(status.path, "Service", *_SERVICE)
 
@@ -331,21 +331,21 @@ def _has_done_its_work(status: UnitStatus, service: Mapping[str, Any]) -> bool:
     return succeeded and service.get("Type") == "oneshot"
 
 
-async def _unmet(manager: Visit, status: UnitStatus) -> str:
+async def _unmet(manager: ManagerSession, status: UnitStatus) -> str:
     """Return that conditions kept a unit from starting, if so."""
     found = await manager.properties(status.path, "Unit", "ConditionResult", "ConditionTimestampMonotonic")
     checked = found.get("ConditionTimestampMonotonic", 0)  # 0: never, or it is unloaded and forgotten
     return "its conditions are not met" if checked and not found.get("ConditionResult", True) else ""
 
 
-async def _forget_failure(manager: Visit, unit: str) -> None:
+async def _forget_failure(manager: ManagerSession, unit: str) -> None:
     """A unit that failed too often refuses to be started; that we are asked to is reason enough."""
     status = await manager.status(unit)
     if status.active == "failed":
         await manager.method("ResetFailedUnit", "s", status.id)
 
 
-async def _enable(manager: Visit, unit: str, *, enabled: bool) -> list[Any] | None:
+async def _enable(manager: ManagerSession, unit: str, *, enabled: bool) -> list[Any] | None:
     """Return what changed on disk; None where the unit file does not say what enabling it would mean."""
     if not enabled:
         return list(await manager.method("DisableUnitFiles", "asb", [unit], False))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory import users
-from nodemanager.host.services.dbus import BusConnection, BusError, BusUnreachable, Refused
+from nodemanager.host.services.dbus import BusConnection, BusError, BusUnreachable, CallRefused
 from nodemanager.host.services.systemd_units import UnitStatus
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _MATCH: Final = f"sender='{_DESTINATION}',interface='{_MANAGER}',member='JobRemo
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class ManagerSession:
     """A conversation with one manager."""
 
     connection: BusConnection
@@ -79,7 +79,7 @@ class Visit:
         """Return the state of one unit."""
         found = await self.statuses([name])
         if name not in found:
-            raise Refused(f"{_DESTINATION}.NoSuchUnit", f"systemd does not take {name} for a unit")
+            raise CallRefused(f"{_DESTINATION}.NoSuchUnit", f"systemd does not take {name} for a unit")
         return found[name]
 
     async def properties(self, path: str, interface: str, *names: str) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Visit:
         if self.has_bus:
             calls = [_to_bus("AddMatch", "s", f"type='signal',{rule}") for rule in rules]
             for answer in await self.connection.ask(calls, CALL_SECONDS):
-                if isinstance(answer, Refused):
+                if isinstance(answer, CallRefused):
                     raise answer
 
     async def submit(self, method: str, unit: str) -> str:
@@ -113,7 +113,7 @@ class Visit:
 
 
 @asynccontextmanager
-async def visit(tree: Tree, user: str = "") -> AsyncIterator[Visit]:
+async def visit(tree: Tree, user: str = "") -> AsyncIterator[ManagerSession]:
     """Talk to the manager of the host, or to that of a user."""
     found = await (_open_user(tree, user) if user else _open_system(tree))
     try:
@@ -130,28 +130,28 @@ def whereabouts(tree: Tree, user: str = "") -> tuple[str, ...]:
     return ("/etc/passwd",) if number is None else (USER_PRIVATE.format(number),)
 
 
-async def _open_system(tree: Tree) -> Visit:
+async def _open_system(tree: Tree) -> ManagerSession:
     """Over the bus, which is the documented way; straight to systemd where no bus runs, as systemctl does."""
     try:
         return await _open_bus(tree.outside(SYSTEM_BUS))
     except BusError as error:
         try:
-            return Visit(await BusConnection.open(tree.outside(SYSTEM_PRIVATE)), has_bus=False)
+            return ManagerSession(await BusConnection.open(tree.outside(SYSTEM_PRIVATE)), has_bus=False)
         except BusUnreachable as second:
             raise BusUnreachable(f"cannot reach systemd: {error}; {second}") from second
 
 
-async def _open_bus(path: str) -> Visit:
+async def _open_bus(path: str) -> ManagerSession:
     connection = await BusConnection.open(path)
     try:
         await connection.call(_to_bus("Hello"), HELLO_SECONDS)
     except BaseException:
         await connection.close()
         raise
-    return Visit(connection, has_bus=True)
+    return ManagerSession(connection, has_bus=True)
 
 
-async def _open_user(tree: Tree, user: str) -> Visit:
+async def _open_user(tree: Tree, user: str) -> ManagerSession:
     """Straight to the user's systemd, which lets root in; the bus of a user lets nobody else in."""
     await users.learn(tree, [user])
     number = users.user_numbers(tree, [user]).get(user)
@@ -159,7 +159,7 @@ async def _open_user(tree: Tree, user: str) -> Visit:
         raise HostError(f"cannot reach the services of {user}: there is no such user; declare what brings it")
     path = tree.outside(USER_PRIVATE.format(number))
     try:
-        return Visit(await BusConnection.open(path, owner=number), has_bus=False)
+        return ManagerSession(await BusConnection.open(path, owner=number), has_bus=False)
     except BusUnreachable as error:
         cause = error.__cause__
         if isinstance(cause, OSError) and cause.errno in (errno.ENOENT, errno.ECONNREFUSED):
@@ -206,6 +206,6 @@ def _get(path: str, interface: str, name: str) -> BusCall:
     return _call(_DESTINATION, path, f"{_BUS}.Properties", "Get", "ss", interface, name)
 
 
-def _value(answer: tuple[Any, ...] | Refused) -> Any:
+def _value(answer: tuple[Any, ...] | CallRefused) -> Any:
     """Return a property: a variant is a pair of type and value; one that does not exist is None."""
-    return None if isinstance(answer, Refused) else answer[0][1]
+    return None if isinstance(answer, CallRefused) else answer[0][1]

@@ -25,7 +25,7 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class ChainEnd:
     """Where a chain ends."""
 
     size: int = 0
@@ -45,7 +45,7 @@ class End:
     """A file that cannot be gone on with: nothing at its end can be read."""
 
 
-def find_end(tree: Tree, path: str, old: str) -> End:
+def find_end(tree: Tree, path: str, old: str) -> ChainEnd:
     """Return where the chain in two files ends. Raises OSError."""
     before, newest = _end_of(tree, old), _end_of(tree, path)
     if newest.damaged or (before.damaged and not newest.size):
@@ -57,10 +57,10 @@ def find_end(tree: Tree, path: str, old: str) -> End:
     return replace(before, length=0, torn=newest.torn)
 
 
-def after(end: End, batch: Sequence[bytes]) -> End:
+def after(end: ChainEnd, batch: Sequence[bytes]) -> ChainEnd:
     """Return where the chain ends after lines were added."""
     opening = records.decode(batch[0]) if not end.length else None
-    return End(
+    return ChainEnd(
         size=end.size + len(batch),
         head=merkle.leaf_hash(batch[-1]).hex(),
         length=end.length + sum(len(line) + 1 for line in batch),
@@ -90,16 +90,16 @@ def sync(tree: Tree, path: str) -> None:
             os.close(descriptor)
 
 
-def _end_of(tree: Tree, path: str) -> End:
+def _end_of(tree: Tree, path: str) -> ChainEnd:
     try:
         place = tree.place(path)
         descriptor = os.open(place.name, _READ, dir_fd=place.folder)
     except FileNotFoundError:
-        return End()
+        return ChainEnd()
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            return End(damaged=path)
+            return ChainEnd(damaged=path)
         begin = max(found.st_size - _WINDOW, 0)
         data = os.pread(descriptor, _WINDOW, begin)
         if begin:  # the first line of the window is only the rest of one
@@ -110,9 +110,9 @@ def _end_of(tree: Tree, path: str) -> End:
         os.close(descriptor)
     good, last = _whole(data, found.st_size - begin - MAX_WRITE)
     if last is None or opening is None:  # of a file that is short, all may be torn
-        return End(damaged=path) if found.st_size > MAX_WRITE else End(torn=found.st_size)
+        return ChainEnd(damaged=path) if found.st_size > MAX_WRITE else ChainEnd(torn=found.st_size)
     line, known = last
-    return End(
+    return ChainEnd(
         size=known.sequence + 1,
         head=merkle.leaf_hash(line).hex(),
         length=begin + good,

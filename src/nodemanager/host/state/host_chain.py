@@ -33,7 +33,7 @@ from nodemanager.api.common.audit_chain import AuditChain
 from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.state import chain_files, state_files
-from nodemanager.host.state.chain_files import End
+from nodemanager.host.state.chain_files import ChainEnd
 from nodemanager.host.state.journal import STATE
 from nodemanager.kube import times
 from nodemanager.tlog import merkle
@@ -64,7 +64,7 @@ class _Seen:
     """The chain as it was when it was last looked at; good while the file looks the same."""
 
     look: tuple[int, int, int]
-    end: End
+    end: ChainEnd
     anchor: AuditChain
 
 
@@ -184,7 +184,7 @@ class HostChain:
             raise
         return _Seen(self._look() or (0, 0, 0), end, _anchored(end))
 
-    def _about_itself(self, end: End, lost: int) -> Iterator[Record]:
+    def _about_itself(self, end: ChainEnd, lost: int) -> Iterator[Record]:
         if end.torn:
             said = f"{end.torn} bytes of an unfinished write were cut off"
             yield Record(verb=CUT, aspect="chain", message=said, count=end.torn)
@@ -192,7 +192,7 @@ class HostChain:
             said = f"{lost} records could not be written"
             yield Record(verb=LOST, aspect="chain", message=said, count=lost)
 
-    def _batches(self, end: End, told: Sequence[Record]) -> Iterator[list[bytes]]:
+    def _batches(self, end: ChainEnd, told: Sequence[Record]) -> Iterator[list[bytes]]:
         """Make lines, each with the hash of the one before; what is written at once is bounded."""
         size, head = end.size, end.head
         batch: list[bytes] = []
@@ -212,7 +212,7 @@ class HostChain:
         if batch:
             yield batch
 
-    def _opening(self, end: End) -> Record:
+    def _opening(self, end: ChainEnd) -> Record:
         """Return the first record of a file: it names the chain, and from where on there are records."""
         about = RecordedObject(kind=CHAIN, name=self._host, uid=end.id or secrets.token_hex(16))
         if not end.size:
@@ -220,7 +220,7 @@ class HostChain:
         said = f"records from {end.first} on are kept"
         return Record(verb=GO_ON, aspect="chain", object=about, from_=str(end.first), message=said)
 
-    def _add(self, end: End, batch: Sequence[bytes]) -> End:
+    def _add(self, end: ChainEnd, batch: Sequence[bytes]) -> ChainEnd:
         place = self._tree.place(self.path)
         new = self._look() is None
         descriptor = os.open(place.name, _APPEND, 0o600, dir_fd=place.folder)
@@ -299,7 +299,7 @@ class HostChain:
             waited += _NAP
 
 
-def _anchored(end: End) -> AuditChain:
+def _anchored(end: ChainEnd) -> AuditChain:
     return AuditChain(id=end.id, size=end.size, head=end.head, first_kept=end.first)
 
 

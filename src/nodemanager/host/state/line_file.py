@@ -18,7 +18,7 @@ from nodemanager.host.state import state_files
 _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Lines(NamedTuple):
+class FileLines(NamedTuple):
     """What a file holds."""
 
     good: list[bytes]
@@ -42,7 +42,7 @@ class LineFile:
         """How the file is called in messages."""
         return self._tree.outside(self.path)
 
-    def read(self) -> Lines:
+    def read(self) -> FileLines:
         """Return the lines that are whole; of a file that is not there, none."""
         try:
             data = state_files.read(self._tree, self.path, self._limit + 1) or b""
@@ -51,7 +51,7 @@ class LineFile:
         *whole, rest = data.split(b"\n")
         good = [line[9:] for line in whole if _is_whole(line)]
         damaged = len(good) < len(whole) or len(data) > self._limit
-        return Lines(good, bool(rest), damaged)
+        return FileLines(good, bool(rest), damaged)
 
     def append(self, lines: Iterable[bytes]) -> None:
         """Add lines to a file that is there, and return when they are on disk."""

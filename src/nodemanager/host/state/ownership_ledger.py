@@ -34,7 +34,7 @@ MAX_LEFT: Final = 8192
 """Resources that are left behind and remembered; of more, the oldest are forgotten."""
 
 
-class LedgerError(HostError):
+class OwnershipLedgerError(HostError):
     """What we own cannot be written down."""
 
 
@@ -130,9 +130,9 @@ class OwnershipLedger:
             return _Document() if data is None else _decoded(data)
         except (VaultError, *UNREADABLE, ValueError) as error:
             if isinstance(error.__cause__, OSError):  # it may well be whole
-                raise LedgerError(f"{error}; nothing is changed while that is not known") from error
+                raise OwnershipLedgerError(f"{error}; nothing is changed while that is not known") from error
             if self._keep:
-                raise LedgerError(str(error)) from error
+                raise OwnershipLedgerError(str(error)) from error
             log.warning("%s; what it said is not known any more, and is not taken back", error)
             self._vault.set_aside(NAME)
             self.is_new = True
@@ -210,18 +210,22 @@ class OwnershipLedger:
     def _save(self, owned: dict[ResourceId, Owned], sets: dict[Owner, SetRecord]) -> None:
         """Put it on disk; only then it counts."""
         if len(owned) > MAX_ENTRIES:
-            raise LedgerError(
+            raise OwnershipLedgerError(
                 f"cannot take down what this host has: {len(owned)} resources are more than {MAX_ENTRIES};"
                 " declare fewer, or see nodemanager orphans"
             )
         document = _Document(VERSION, sets=sets, owned={str(one): entry for one, entry in owned.items()})
         data = msgspec.json.encode(document)
         if len(data) > MAX_BYTES:
-            raise LedgerError(f"cannot take down what this host has: that would be {len(data)} bytes")
+            raise OwnershipLedgerError(
+                f"cannot take down what this host has: that would be {len(data)} bytes"
+            )
         try:
             self._vault.save(NAME, data)
         except VaultError as error:
-            raise LedgerError(f"{error}; nothing is changed of which that cannot be taken down") from error
+            raise OwnershipLedgerError(
+                f"{error}; nothing is changed of which that cannot be taken down"
+            ) from error
         self._owned, self._sets = owned, sets
 
     def close(self) -> None:

@@ -7,14 +7,14 @@ from typing import Final
 
 from nodemanager.host.inventory import ssh_keys
 from nodemanager.host.services.systemd_units import unit_name
-from nodemanager.host.watches.inbox import Concern, Settle
+from nodemanager.host.watches.inbox import Concern, SettleTime
 from nodemanager.host.watches.paths import Interest
 from nodemanager.plan.desired import Desired
 from nodemanager.plan.resources import ResourceId
 
-PACKAGES: Final = Settle(0.2, 2.0)
+PACKAGES: Final = SettleTime(0.2, 2.0)
 """Package managers write a lot until they are done."""
-INVENTORY: Final = Settle(0.2, 1.0)
+INVENTORY: Final = SettleTime(0.2, 1.0)
 OPENRC_STATES: Final = ("started", "starting", "stopping", "inactive", "failed", "crashed")
 
 

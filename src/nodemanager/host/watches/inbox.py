@@ -23,7 +23,7 @@ class Touched:
     """`time.monotonic()` of the first event in it."""
 
 
-class Settle(NamedTuple):
+class SettleTime(NamedTuple):
     """How long to wait for more of the same before anybody is told, in seconds."""
 
     quiet: float = 0.0
@@ -31,7 +31,7 @@ class Settle(NamedTuple):
     """No longer than so since the first event, also when it does not become quiet."""
 
 
-NOW: Final = Settle()
+NOW: Final = SettleTime()
 
 
 class Concern(NamedTuple):
@@ -59,7 +59,7 @@ class Inbox:
         self._timer: asyncio.TimerHandle | None = None
         self._filled = asyncio.Event()
 
-    def add(self, concern: Concern, settle: Settle = NOW) -> None:
+    def add(self, concern: Concern, settle: SettleTime = NOW) -> None:
         """Take note of an event."""
         now = time.monotonic()
         if not settle.quiet:

@@ -15,7 +15,7 @@ from typing import Final
 from nodemanager.host.files.tree import Tree, TreeError
 from nodemanager.host.watches import inotify
 from nodemanager.host.watches.inotify import Inotify
-from nodemanager.host.watches.watched_paths import Folder, Leaf, Node, with_one, without_one
+from nodemanager.host.watches.watched_paths import Folder, Leaf, WatchedInode, with_one, without_one
 
 ENTRIES: Final = inotify.CREATE | inotify.DELETE | inotify.MOVED_FROM | inotify.MOVED_TO
 """An entry of a directory came or went."""
@@ -31,12 +31,12 @@ class Inodes:
     def __init__(self, tree: Tree, kernel: Inotify) -> None:
         self._tree = tree
         self._kernel = kernel
-        self._nodes: dict[int, Node] = {}
+        self._nodes: dict[int, WatchedInode] = {}
         self.enters_all = os.geteuid() == 0
         """Root may enter every directory; others only while its attributes allow it."""
         self._mask = _FOLDER if self.enters_all else _FOLDER | inotify.ATTRIB
 
-    def get(self, watch: int) -> Node | None:
+    def get(self, watch: int) -> WatchedInode | None:
         """Return what is watched by a number that the kernel tells; None = nothing any more."""
         return self._nodes.get(watch)
 
@@ -117,8 +117,8 @@ class Inodes:
             node = self._node(watch)
             node.leaves = with_one(node.leaves, leaf)
 
-    def _node(self, watch: int) -> Node:
-        return self._nodes.setdefault(watch, Node())
+    def _node(self, watch: int) -> WatchedInode:
+        return self._nodes.setdefault(watch, WatchedInode())
 
     def release_leaf(self, leaf: Leaf) -> None:
         """Watch an entry no longer."""
@@ -146,7 +146,7 @@ class Inodes:
             if (node := self._nodes.get(watch)) is not None:
                 self._release(watch, node)
 
-    def _release(self, watch: int, node: Node) -> None:
+    def _release(self, watch: int, node: WatchedInode) -> None:
         if node.idle:
             del self._nodes[watch]
             self._kernel.remove(watch)

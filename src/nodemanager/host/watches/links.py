@@ -7,9 +7,9 @@ from typing import Final
 
 from nodemanager.host.base import HostError, NotSupported
 from nodemanager.host.watches.event_reader import EventReader
-from nodemanager.host.watches.inbox import Concern, Inbox, Settle
+from nodemanager.host.watches.inbox import Concern, Inbox, SettleTime
 
-SETTLE: Final = Settle(0.1, 1.0)
+SETTLE: Final = SettleTime(0.1, 1.0)
 """An interface that comes up says so in several messages."""
 _ROUTE: Final = 0
 _GROUPS: Final = 0x1 | 0x10 | 0x100

@@ -17,14 +17,14 @@ from nodemanager.host.files.private import PREFIX
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.watches import inotify
 from nodemanager.host.watches.event_reader import EventReader
-from nodemanager.host.watches.inbox import NOW, Concern, Inbox, Settle
+from nodemanager.host.watches.inbox import NOW, Concern, Inbox, SettleTime
 from nodemanager.host.watches.inodes import ENTRIES, GONE, Inodes
 from nodemanager.host.watches.inotify import Inotify, InotifyEvent
-from nodemanager.host.watches.watched_paths import Folder, Interest, Leaf, Node, with_one, without_one
+from nodemanager.host.watches.watched_paths import Folder, Interest, Leaf, WatchedInode, with_one, without_one
 from nodemanager.kube.wording import plural
 
 __all__ = ["Interest", "PathWatch"]
-WRITING: Final = Settle(0.004, 0.004)
+WRITING: Final = SettleTime(0.004, 0.004)
 """Who has a file open and writes into it gets a moment to finish."""
 AT_A_TIME: Final = 256
 """Paths armed before others get their turn."""
@@ -127,7 +127,7 @@ class PathWatch:
                     self._happened_to(node, event)
         self._catch_up()
 
-    def _happened_in(self, node: Node, event: InotifyEvent) -> None:
+    def _happened_in(self, node: WatchedInode, event: InotifyEvent) -> None:
         """An entry of a directory came or went; what happens to it otherwise, its own watch tells."""
         if not event.mask & ENTRIES:
             return
@@ -142,7 +142,7 @@ class PathWatch:
                     if interest.entries:
                         self._inbox.add(interest.concern, interest.settle)
 
-    def _happened_to(self, node: Node, event: InotifyEvent) -> None:
+    def _happened_to(self, node: WatchedInode, event: InotifyEvent) -> None:
         """Something happened to a watched inode itself."""
         if event.mask & _LOST:
             if event.mask & inotify.IGNORED:
@@ -170,7 +170,7 @@ class PathWatch:
         for folder in by_folder.keys() - stale:
             self._inodes.arm_again(folder, by_folder[folder])
 
-    def _touch(self, leaf: Leaf, settle: Settle) -> None:
+    def _touch(self, leaf: Leaf, settle: SettleTime) -> None:
         for _, interest in leaf.interests:
             self._inbox.add(interest.concern, interest.settle if interest.settle.quiet else settle)
             if interest.wake is not None:

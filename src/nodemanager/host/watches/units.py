@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.services import systemd_bus, systemd_files, systemd_units
-from nodemanager.host.services.dbus import Refused
-from nodemanager.host.services.systemd_bus import Visit
+from nodemanager.host.services.dbus import CallRefused
+from nodemanager.host.services.systemd_bus import ManagerSession
 from nodemanager.host.services.systemd_units import UnitStatus
 from nodemanager.host.watches.inbox import Concern, Inbox
 from nodemanager.host.watches.paths import Interest
@@ -133,13 +133,13 @@ class UnitWatch:
                 await wake.wait()
         return wake.is_set()
 
-    async def _begin(self, manager: Visit) -> None:
+    async def _begin(self, manager: ManagerSession) -> None:
         await manager.listen(*_RULES)
-        with suppress(Refused):  # it may remember us from before it was replaced
+        with suppress(CallRefused):  # it may remember us from before it was replaced
             await manager.method("Subscribe")
         await self._look_up(manager)
 
-    async def _listen(self, manager: Visit) -> None:
+    async def _listen(self, manager: ManagerSession) -> None:
         """Hear signals until systemd is replaced, or the connection breaks."""
         loop = asyncio.get_running_loop()
         first = due = 0.0
@@ -166,7 +166,7 @@ class UnitWatch:
             elif signal.name == "NameOwnerChanged" and len(signal.body) == 3 and signal.body[2]:
                 return
 
-    async def _look_up(self, manager: Visit) -> None:
+    async def _look_up(self, manager: ManagerSession) -> None:
         """Ask for all units, tell of those that changed, and watch the files that they are made of now."""
         found = await self._ask(manager)
         if await self._listen_to(manager, found):
@@ -179,7 +179,7 @@ class UnitWatch:
         self._touch({name for name in self._wanted if not before or before.get(name) != found.get(name)})
         await self._callbacks.files_found(list(self._files(found)))
 
-    async def _ask(self, manager: Visit) -> dict[str, UnitStatus | str]:
+    async def _ask(self, manager: ManagerSession) -> dict[str, UnitStatus | str]:
         """Return the state of each unit by its declared name; of a template, that of its file."""
         found: dict[str, UnitStatus | str] = {}
         units = [name for name in self._wanted if systemd_units.is_unit_name(name)]
@@ -188,11 +188,11 @@ class UnitWatch:
             # From 255 on, all units are stale after any of them was enabled; their files are watched anyway.
             found[name] = replace(status, job=0, stale=False)
         for name in filter(systemd_units.is_template, units):
-            with suppress(Refused):
+            with suppress(CallRefused):
                 found[name] = str(await manager.method("GetUnitFileState", "s", name))
         return found
 
-    async def _listen_to(self, manager: Visit, found: Mapping[str, UnitStatus | str]) -> bool:
+    async def _listen_to(self, manager: ManagerSession, found: Mapping[str, UnitStatus | str]) -> bool:
         """Have the signals of these units sent to us; return whether some of them were not before."""
         rules = {f"{_CHANGED},path='{one.path}'" for one in found.values() if isinstance(one, UnitStatus)}
         if len(rules | self._rules) > MAX_RULES:

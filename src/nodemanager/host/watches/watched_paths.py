@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from nodemanager.host.watches.inbox import NOW, Concern, Settle
+from nodemanager.host.watches.inbox import NOW, Concern, SettleTime
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ class Interest:
     concern: Concern
     entries: bool = False
     """Also when entries of the directory come and go."""
-    settle: Settle = NOW
+    settle: SettleTime = NOW
     wake: asyncio.Event | None = None
     """Set, too, for somebody who waits for just this."""
 
@@ -71,7 +71,7 @@ class Folder:
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class WatchedInode:
     """An inode that is watched."""
 
     steps: dict[bytes, set[Folder]] | None = None

@@ -131,7 +131,7 @@ def _wrong_type(found: Type, wanted: tuple[Type, ...]) -> str:
     return f"must evaluate to one of [{names}] but got {found}"
 
 
-class Budget:
+class EvaluationBudget:
     """The steps that are left."""
 
     __slots__ = ("left",)
@@ -184,7 +184,7 @@ class Evaluation:
     """Runs expressions over the same values, within one budget; variables are computed once."""
 
     def __init__(
-        self, values: Mapping[str, Any], variables: Mapping[str, Expression], budget: Budget
+        self, values: Mapping[str, Any], variables: Mapping[str, Expression], budget: EvaluationBudget
     ) -> None:
         self._budget = budget
         self._values = {**values, "variables": _Variables(variables, self._compute)}

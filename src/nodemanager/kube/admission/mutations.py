@@ -17,12 +17,12 @@ from nodemanager.kube.admission import policies
 from nodemanager.kube.admission.constraints import Constraints, read_constraints
 from nodemanager.kube.admission.expressions import (
     ONLY_PATCHES,
-    Budget,
     Evaluation,
+    EvaluationBudget,
     Expression,
     PolicyOutOfBudget,
 )
-from nodemanager.kube.admission.policies import Inputs
+from nodemanager.kube.admission.policies import PolicyInputs
 from nodemanager.kube.cel.errors import CelError
 from nodemanager.kube.objects import Untyped
 from nodemanager.kube.patching.json_patch import apply_json_patch
@@ -55,7 +55,7 @@ class MutatingPolicy:
     variables: Mapping[str, Expression] = field(default_factory=dict)
     mutations: tuple[Expression, ...] = ()
 
-    def annotate(self, inputs: Inputs, budget: Budget) -> Annotations | None:
+    def annotate(self, inputs: PolicyInputs, budget: EvaluationBudget) -> Annotations | None:
         """Return the annotations that the object gets, None if it has none."""
         found = annotations_of(inputs.new)
         try:

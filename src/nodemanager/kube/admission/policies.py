@@ -19,9 +19,9 @@ from nodemanager.kube.admission.expressions import (
     ONLY_BOOL,
     ONLY_STRING,
     STRING_OR_NULL,
-    Budget,
     Environment,
     Evaluation,
+    EvaluationBudget,
     Expression,
     PolicyOutOfBudget,
 )
@@ -66,7 +66,7 @@ class PolicyValidation:
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class PolicyInputs:
     """What the expressions see."""
 
     request: Untyped
@@ -100,7 +100,7 @@ class AdmissionPolicy:
     validations: tuple[PolicyValidation, ...] = ()
     annotations: tuple[Expression, ...] = ()
 
-    def evaluate(self, inputs: Inputs, budget: Budget) -> PolicyOutcome:
+    def evaluate(self, inputs: PolicyInputs, budget: EvaluationBudget) -> PolicyOutcome:
         """Return what the policy refuses."""
         try:
             if not applies(self.conditions, inputs):
@@ -113,7 +113,7 @@ class AdmissionPolicy:
     def _failed(self, message: str) -> tuple[Refusal, ...]:
         return (Refusal(message),) if self.fails else ()
 
-    def _validate(self, inputs: Inputs, budget: Budget) -> tuple[Refusal, ...]:
+    def _validate(self, inputs: PolicyInputs, budget: EvaluationBudget) -> tuple[Refusal, ...]:
         evaluation = Evaluation(inputs.values(), self.variables, budget)
         messages = Evaluation(inputs.values(authorizer=False), self.variables, budget)
         refusals: list[Refusal] = []
@@ -130,7 +130,7 @@ class AdmissionPolicy:
                     refusals.extend(self._failed(f"failed messageExpression: {why}"))
         return tuple(refusals)
 
-    def _annotate(self, inputs: Inputs, budget: Budget) -> tuple[Refusal, ...]:
+    def _annotate(self, inputs: PolicyInputs, budget: EvaluationBudget) -> tuple[Refusal, ...]:
         """Evaluate what an audit log would contain; there is none here, so only its errors matter."""
         evaluation = Evaluation(inputs.values(), self.variables, budget)
         problems: list[Refusal] = []
@@ -142,12 +142,12 @@ class AdmissionPolicy:
         return tuple(problems)
 
 
-def applies(conditions: Sequence[Expression], inputs: Inputs) -> bool:
+def applies(conditions: Sequence[Expression], inputs: PolicyInputs) -> bool:
     """Evaluate the matchConditions of a policy; one that is false outweighs the errors of all others."""
     if not conditions:
         return True
     values = {**inputs.values(), "namespaceObject": None}
-    evaluation = Evaluation(values, {}, Budget(CONDITIONS_BUDGET))
+    evaluation = Evaluation(values, {}, EvaluationBudget(CONDITIONS_BUDGET))
     problems: list[str] = []
     for condition in conditions:
         try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from nodemanager.kube.cel.errors import CelError
-from nodemanager.kube.cel.types import Signature, parse_signature
+from nodemanager.kube.cel.types import FunctionSignature, parse_signature
 from nodemanager.kube.cel.values import kind_of
 
 Implementation = Callable[..., Any]
@@ -15,7 +15,7 @@ Implementation = Callable[..., Any]
 class Overload(NamedTuple):
     """One signature of a function, what it does, and whether its work is the product of its arguments."""
 
-    signature: Signature
+    signature: FunctionSignature
     call: Implementation
     product: bool = False
 

@@ -18,7 +18,7 @@ REASONS = {
 """The reasons a rule can give -> how a refusal with that reason begins."""
 
 
-class Problem(NamedTuple):
+class RuleProblem(NamedTuple):
     """A field of a rule that cannot be used, and the refusal."""
 
     field: str
@@ -52,28 +52,30 @@ def read(path: str, schema: Mapping[str, Any]) -> tuple[str, str]:
     return shown, ""
 
 
-def problems(rule: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Problem]:
+def problems(rule: Mapping[str, Any], schema: Mapping[str, Any]) -> list[RuleProblem]:
     """Return which fields of a rule beside its expressions cannot be used, and why."""
-    found: list[Problem] = []
+    found: list[RuleProblem] = []
     text, message, path = (str(rule.get(key, "")) for key in ("rule", "message", "fieldPath"))
     if not text.strip():
-        found.append(Problem("rule", "Required value: rule is not specified"))
+        found.append(RuleProblem("rule", "Required value: rule is not specified"))
     elif message and not message.strip():
         found.append(
-            Problem("message", f"Invalid value: {go_value(message)}: must be non-empty if specified")
+            RuleProblem("message", f"Invalid value: {go_value(message)}: must be non-empty if specified")
         )
     elif "\n" in message.strip():
-        found.append(Problem("message", f"Invalid value: {go_value(message)}: must not contain line breaks"))
+        found.append(
+            RuleProblem("message", f"Invalid value: {go_value(message)}: must not contain line breaks")
+        )
     elif "\n" in text.strip() and not message:
         why = "Required value: message must be specified if rule contains line breaks"
-        found.append(Problem("message", why))
+        found.append(RuleProblem("message", why))
     if rule.get("reason") is not None and rule["reason"] not in REASONS:
         supported = ", ".join(f'"{each}"' for each in sorted(REASONS))
         why = f"Unsupported value: {go_value(rule['reason'])}: supported values: {supported}"
-        found.append(Problem("reason", why))
+        found.append(RuleProblem("reason", why))
     if path and read(path, schema)[1]:
         why = "must be a valid path"
-        found.append(Problem("fieldPath", f"Invalid value: {go_value(path)}: {why}"))
+        found.append(RuleProblem("fieldPath", f"Invalid value: {go_value(path)}: {why}"))
     return found
 
 

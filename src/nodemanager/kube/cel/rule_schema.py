@@ -120,7 +120,7 @@ class RuleLevel:
             problems = rule_paths.problems(source, self.schema)
             shown = rule_paths.shown(source)
             problems += [
-                rule_paths.Problem(field, f"Invalid value: {shown}: {why}") for field, why in rule.errors
+                rule_paths.RuleProblem(field, f"Invalid value: {shown}: {why}") for field, why in rule.errors
             ]
             problems += _old_problems(rule, source, unrelated)
             causes += [Cause(f"{where}.{each.field}", each.reason, each.message) for each in problems]
@@ -134,14 +134,16 @@ class RuleLevel:
             self.values.check(f"{path}.additionalProperties", causes, unrelated)
 
 
-def _old_problems(rule: CompiledRule, source: Mapping[str, Any], unrelated: str) -> list[rule_paths.Problem]:
+def _old_problems(
+    rule: CompiledRule, source: Mapping[str, Any], unrelated: str
+) -> list[rule_paths.RuleProblem]:
     if rule.is_transition and unrelated:
         why = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {unrelated}"
-        return [rule_paths.Problem("rule", f"Invalid value: {rule_paths.go_value(rule.text)}: {why}")]
+        return [rule_paths.RuleProblem("rule", f"Invalid value: {rule_paths.go_value(rule.text)}: {why}")]
     if rule.program is not None and not rule.is_transition and source.get("optionalOldSelf") is not None:
         given = rule_paths.go_value(source["optionalOldSelf"])
         why = "may not be set if oldSelf is not used in rule"
-        return [rule_paths.Problem("optionalOldSelf", f"Invalid value: {given}: {why}")]
+        return [rule_paths.RuleProblem("optionalOldSelf", f"Invalid value: {given}: {why}")]
     return []
 
 

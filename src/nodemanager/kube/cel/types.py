@@ -57,7 +57,7 @@ def optional_of(value: Type) -> Type:
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class FunctionSignature:
     """What a function takes, its receiver first, and what it returns."""
 
     receiver: bool
@@ -65,7 +65,7 @@ class Signature:
     result: Type
 
 
-def parse_signature(text: str) -> Signature:
+def parse_signature(text: str) -> FunctionSignature:
     """Read a signature such as `list<A>.(A, int) -> int`."""
     found = _SIGNATURE.fullmatch(text)
     if found is None:
@@ -74,7 +74,7 @@ def parse_signature(text: str) -> Signature:
     params = _parse_types(found["params"])
     if receiver is not None:
         params = (*_parse_types(receiver), *params)
-    return Signature(receiver is not None, params, _parse_types(found["result"])[0])
+    return FunctionSignature(receiver is not None, params, _parse_types(found["result"])[0])
 
 
 def _parse_types(text: str) -> tuple[Type, ...]:

@@ -60,7 +60,7 @@ class ManagerIdentity:
 
 
 @dataclass(frozen=True, slots=True)
-class Owned:
+class ManagerFields:
     """The fields of one manager, the version they are written in, and when they changed last."""
 
     fields: FieldSet
@@ -72,7 +72,7 @@ class Owned:
 class Managers:
     """All managers of one object."""
 
-    owned: dict[ManagerIdentity, Owned] = field(default_factory=dict)
+    owned: dict[ManagerIdentity, ManagerFields] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.owned)
@@ -120,7 +120,7 @@ class Managers:
         return [_entry(identity, owned) for identity, owned in found]
 
 
-def _entry(identity: ManagerIdentity, owned: Owned) -> Entry:
+def _entry(identity: ManagerIdentity, owned: ManagerFields) -> Entry:
     entry: Entry = {"manager": identity.manager, "operation": identity.operation}
     entry["apiVersion"] = owned.api_version
     if owned.time:
@@ -153,7 +153,7 @@ def decode(entries: Any) -> Managers:
             str(entry.get("subresource") or ""),
         )
         fields = FieldSet.decode(entry.get("fieldsV1") or {})
-        managers.owned[identity] = Owned(fields, version, str(entry.get("time") or ""))
+        managers.owned[identity] = ManagerFields(fields, version, str(entry.get("time") or ""))
     return managers
 
 

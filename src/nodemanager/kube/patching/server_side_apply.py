@@ -15,7 +15,7 @@ from nodemanager.kube import errors
 from nodemanager.kube.json_values import copy_of, same
 from nodemanager.kube.patching import apply_refusals, last_applied, managed_fields, typed_merge
 from nodemanager.kube.patching.field_sets import EMPTY, FieldSet, Path
-from nodemanager.kube.patching.managed_fields import Entry, ManagerIdentity, Managers, Owned
+from nodemanager.kube.patching.managed_fields import Entry, ManagerFields, ManagerIdentity, Managers
 from nodemanager.kube.patching.merge_types import MergeType
 from nodemanager.kube.patching.schema_changes import reconcile
 from nodemanager.kube.patching.typed_compare import Comparison, compare
@@ -189,7 +189,7 @@ def _update(managers: Managers, old: Object, new: Object, writer: Writer, of: Me
         identity = writer.identity("Update")
         previous = remaining.owned.get(identity)
         fields = taken.union(previous.fields) if previous else taken
-        remaining.owned[identity] = Owned(fields, writer.api_version, writer.now)
+        remaining.owned[identity] = ManagerFields(fields, writer.api_version, writer.now)
     return remaining
 
 
@@ -238,7 +238,7 @@ class _Apply:
         }
         last = owned.get(self._me)
         mine = fields_of(self._applied, self._of).without_branches(self._writer.reset_fields)
-        owned[self._me] = Owned(mine, self._writer.api_version, last.time if last else "")
+        owned[self._me] = ManagerFields(mine, self._writer.api_version, last.time if last else "")
         merged = typed_merge.merge(self._live, self._applied, self._of)
         if last is not None and last.fields:
             merged = self._pruned(merged, last.fields, owned)
@@ -257,7 +257,7 @@ class _Apply:
             settled.keep(self._me, settled.owned[self._me].fields.difference(managed_fields.UNMANAGED))
         return ApplyResult(copy_of(merged), settled.encode(), changed)
 
-    def _pruned(self, merged: Object, last: FieldSet, owned: dict[ManagerIdentity, Owned]) -> Object:
+    def _pruned(self, merged: Object, last: FieldSet, owned: dict[ManagerIdentity, ManagerFields]) -> Object:
         """Remove what was applied last time and is owned by nobody now."""
         pruned = typed_merge.remove(merged, self._named(last), self._of)
         everything = self._named(fields_of(merged, self._of))

@@ -24,14 +24,14 @@ class MissingLayer(DataError):
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class LayeredValue:
     """A value that is no map, or an empty one, and the layer that it is from."""
 
     value: Any
     layer: Layer
 
 
-Tree = dict[str, "Leaf | Tree"]
+Tree = dict[str, "LayeredValue | Tree"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class HostData:
     tree: Tree = field(default_factory=dict)
     clashes: Sequence[Clash] = ()
 
-    def leaves(self) -> Iterator[tuple[Path, Leaf]]:
+    def leaves(self) -> Iterator[tuple[Path, LayeredValue]]:
         """Yield all values by key, sorted."""
         return _leaves(self.tree, ())
 
@@ -112,24 +112,24 @@ def _lay(tree: Tree, values: Mapping[str, Any], layer: Layer, path: Path, clashe
             tree.pop(key, None)
             continue
         if old is not None and _kind(old) != _kind(value):
-            losers = [old] if isinstance(old, Leaf) else [leaf for _, leaf in _leaves(old, ())]
+            losers = [old] if isinstance(old, LayeredValue) else [leaf for _, leaf in _leaves(old, ())]
             clashes += [Clash(where, layer, losers[0].layer)] if losers else []
         if isinstance(value, Mapping):
             inner = old if isinstance(old, dict) else {}
             _lay(inner, value, layer, where, clashes)
-            tree[key] = inner or Leaf({}, layer)  # its name alone may be secret
+            tree[key] = inner or LayeredValue({}, layer)  # its name alone may be secret
         else:
-            tree[key] = Leaf(value, layer)
+            tree[key] = LayeredValue(value, layer)
 
 
 def _kind(value: Any) -> type:
-    value = value.value if isinstance(value, Leaf) else value
+    value = value.value if isinstance(value, LayeredValue) else value
     return dict if isinstance(value, Mapping) else list if isinstance(value, list) else str
 
 
-def _leaves(tree: Tree, path: Path) -> Iterator[tuple[Path, Leaf]]:
+def _leaves(tree: Tree, path: Path) -> Iterator[tuple[Path, LayeredValue]]:
     for key, value in sorted(tree.items()):
-        if isinstance(value, Leaf):
+        if isinstance(value, LayeredValue):
             yield (*path, key), value
         else:
             yield from _leaves(value, (*path, key))

@@ -66,7 +66,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownTask:
     """It was taken before: go on with it, or repeat what became of it."""
 
     record: TaskRecord
@@ -80,7 +80,7 @@ class Later:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedTask:
     """It is not done."""
 
     phase: TaskPhase
@@ -95,7 +95,7 @@ class Over:
     """Nothing is left to do or to say about it."""
 
 
-Answer = Taken | Known | Later | Refused | Over
+Answer = Taken | KnownTask | Later | RefusedTask | Over
 
 
 def admit(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
@@ -103,14 +103,14 @@ def admit(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
     try:
         return _admit(task, ledger, here)
     except (ValueError, TypeError) as error:  # an older server lets through what is no time
-        return Refused(TaskPhase.REFUSED, INVALID, f"it cannot be read: {error}")
+        return RefusedTask(TaskPhase.REFUSED, INVALID, f"it cannot be read: {error}")
 
 
 def _admit(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
     spec, claim = task.spec, task.status.claim
     if spec.node_name != here.host:
         said = f"it is for {spec.node_name}, and this is {here.host}"
-        return Refused(TaskPhase.REFUSED, FOREIGN, said, silent=True)
+        return RefusedTask(TaskPhase.REFUSED, FOREIGN, said, silent=True)
     known = ledger.records.get(task.metadata.uid)
     if known is None and is_ended(task.status):
         return Over()
@@ -118,35 +118,35 @@ def _admit(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
         return _claimed(claim, here)
     if known is not None:
         if is_ahead(task.status, known):
-            return Refused(TaskPhase.HALTED, FORGOTTEN, _FORGOTTEN)
-        return Known(known)
+            return RefusedTask(TaskPhase.HALTED, FORGOTTEN, _FORGOTTEN)
+        return KnownTask(known)
     return _fresh(task, ledger, here)
 
 
 def _claimed(claim: TaskClaim, here: Situation) -> Answer:
     """Judge what somebody of our name took, and we know nothing of."""
     if here.sure and (claim.time is None or datetime.fromisoformat(claim.time) + here.doubt <= here.now):
-        return Refused(TaskPhase.HALTED, FORGOTTEN, _FORGOTTEN)
+        return RefusedTask(TaskPhase.HALTED, FORGOTTEN, _FORGOTTEN)
     said = "an agent took it that has the name of this host, and it is not this one"
-    return Refused(TaskPhase.REFUSED, CLAIMED_ELSEWHERE, said, silent=True)
+    return RefusedTask(TaskPhase.REFUSED, CLAIMED_ELSEWHERE, said, silent=True)
 
 
 def _fresh(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
     spec = task.spec
     if unknown := next(filter(None, map(_unknown, spec.steps)), ""):
-        return Refused(TaskPhase.REFUSED, INVALID, f"{unknown}; upgrade it")
+        return RefusedTask(TaskPhase.REFUSED, INVALID, f"{unknown}; upgrade it")
     if spec.fencing_token <= ledger.fence:
         said = f"its fencing token {spec.fencing_token} is not above {ledger.fence}, which was seen before"
-        return Refused(TaskPhase.REFUSED, STALE, said)
+        return RefusedTask(TaskPhase.REFUSED, STALE, said)
     slot = upgrade_slot(spec)
     if slot is not None and here.used_slot is not None and slot <= here.used_slot:
         said = f"it is for the slot {spec.not_before}, which was used: a host upgrades once per slot"
-        return Refused(TaskPhase.REFUSED, STALE, said)
+        return RefusedTask(TaskPhase.REFUSED, STALE, said)
     if late := too_late(spec, here.now):
-        return Refused(TaskPhase.EXPIRED, EXPIRED, late)
+        return RefusedTask(TaskPhase.EXPIRED, EXPIRED, late)
     if spec.boot_id and spec.boot_id != here.boot_id:
         said = f"it was planned in boot {spec.boot_id}, and this is boot {here.boot_id}"
-        return Refused(TaskPhase.REFUSED, OTHER_BOOT, said)
+        return RefusedTask(TaskPhase.REFUSED, OTHER_BOOT, said)
     begin = [datetime.fromisoformat(spec.not_before)] if spec.not_before is not None else []
     if task.metadata.creation_timestamp:
         # A clock that is behind knows nothing of deadlines: it is waited for.

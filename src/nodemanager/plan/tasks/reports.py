@@ -18,7 +18,7 @@ from nodemanager.api.maintenance.nodetask import (
 )
 from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import Condition
-from nodemanager.plan.tasks.admission import Refused
+from nodemanager.plan.tasks.admission import RefusedTask
 from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
 
 HELD: Final = "Held"
@@ -42,7 +42,7 @@ def of_record(task: NodeTask, spec: NodeTaskSpec, record: TaskRecord, now: datet
     return _judged(task, said, record.reason or (HELD if record.paused else phase), now)
 
 
-def of_refusal(task: NodeTask, refused: Refused, now: datetime) -> NodeTaskStatus:
+def of_refusal(task: NodeTask, refused: RefusedTask, now: datetime) -> NodeTaskStatus:
     """Return the status of a task that this host does not do."""
     said = msgspec.structs.replace(
         task.status,

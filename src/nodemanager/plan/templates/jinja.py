@@ -25,7 +25,7 @@ from nodemanager.plan.templates.jinja_counting import (
     ticked,
 )
 from nodemanager.plan.templates.jinja_filters import FILTERS, GLOBALS, METHODS, tests
-from nodemanager.plan.templates.shapes import Record
+from nodemanager.plan.templates.shapes import DefinedFields
 
 _HINT: Final = "where it may be missing, use the filter default(...)"
 _MARK: Final = re.compile(r"\{[{%#]")
@@ -92,7 +92,7 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def _field(self, obj: Any, name: str) -> Any:
         """Return a field of a map, or the environment itself for want of one."""
-        if isinstance(obj, Record):
+        if isinstance(obj, DefinedFields):
             try:
                 return obj.find(name)
             except KeyError:
@@ -103,7 +103,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         """Return what stands for something that is not there; where nothing else may be, that is an error."""
         if isinstance(obj, _CHAINED):
             return obj
-        if isinstance(obj, Record) or not (obj is None or isinstance(obj, dict)):
+        if isinstance(obj, DefinedFields) or not (obj is None or isinstance(obj, dict)):
             return self.undefined(name=_shown(name))
         if CURRENT.get().lax:
             return jinja2.ChainableUndefined(name=_shown(name))

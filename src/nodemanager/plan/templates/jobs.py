@@ -42,7 +42,7 @@ class Job:
     """Only whether it can be read is asked; the answer is then an empty text."""
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True):
+class TemplateAnswer(msgspec.Struct, frozen=True, array_like=True):
     """What became of one template, and what it cost."""
 
     text: bytes | None = None
@@ -89,7 +89,7 @@ class _Request(msgspec.Struct, frozen=True, array_like=True):
 
 
 _REQUEST: Final = msgspec.msgpack.Decoder(_Request)
-_ANSWER: Final = msgspec.msgpack.Decoder(Answer)
+_ANSWER: Final = msgspec.msgpack.Decoder(TemplateAnswer)
 
 
 def encoded_request(jobs: Sequence[Job]) -> bytes:
@@ -134,40 +134,42 @@ def decoded_request(message: bytes) -> list[Job]:
     ]
 
 
-def answers(jobs: Sequence[Job]) -> Iterator[Answer]:
+def answers(jobs: Sequence[Job]) -> Iterator[TemplateAnswer]:
     """Render one after the other; costs are for whoever measures to fill in."""
     for job in jobs:
         yield _answer(job)
 
 
-def _answer(job: Job) -> Answer:
+def _answer(job: Job) -> TemplateAnswer:
     """Render. Whatever goes wrong is an answer: this is the last frame that a template can reach."""
     try:
         if job.parse_only:
             parse(job.text, engine=job.engine)
-            return Answer(b"")
+            return TemplateAnswer(b"")
         text = render(job.text, job.data, engine=job.engine, lax=job.lax)
-        return Answer(text.encode(errors="surrogateescape"))
+        return TemplateAnswer(text.encode(errors="surrogateescape"))
     except TemplateError as error:
-        return Answer(why=_plain(error.why), line=error.line, column=error.column)
+        return TemplateAnswer(why=_plain(error.why), line=error.line, column=error.column)
     except UnicodeEncodeError:
-        return Answer(why="the output has half a character in it (a lone surrogate), which no file can hold")
+        return TemplateAnswer(
+            why="the output has half a character in it (a lone surrogate), which no file can hold"
+        )
     except MemoryError:
-        return Answer(why=NO_MEMORY, exhausted=True)
+        return TemplateAnswer(why=NO_MEMORY, exhausted=True)
     except Exception as error:  # noqa: BLE001 - a bug of ours or of a library, told without its words
-        return Answer(why=f"the template failed with {type(error).__name__}")
+        return TemplateAnswer(why=f"the template failed with {type(error).__name__}")
 
 
 def _plain(why: str) -> str:
     return why[:WHY_MAX].encode(errors="replace").decode()
 
 
-def encoded_answer(answer: Answer) -> bytes:
+def encoded_answer(answer: TemplateAnswer) -> bytes:
     """Return an answer as a message."""
     return msgspec.msgpack.encode(answer)
 
 
-def decoded_answer(message: bytes) -> Answer:
+def decoded_answer(message: bytes) -> TemplateAnswer:
     """Return the answer in a message; raise ValueError if it is none."""
     try:
         return _ANSWER.decode(message)

@@ -61,7 +61,7 @@ _NO_DATA: Final = Entries(title="in Data")
 """What a template sees as `Data` if the host has none; it is not there for who looks at everything."""
 
 
-class Record(Entries):
+class DefinedFields(Entries):
     """An object whose field names we define: found in any case, and empty when left out."""
 
     __slots__ = ("_folded", "_known")
@@ -102,15 +102,15 @@ class Data:
     hidden: Sequence[str] = ()
     """Texts among the values that are secret."""
     _digest: list[bytes] = field(default_factory=list, init=False, repr=False, compare=False)
-    _root: list[Record] = field(default_factory=list, init=False, repr=False, compare=False)
+    _root: list[DefinedFields] = field(default_factory=list, init=False, repr=False, compare=False)
 
-    def root(self) -> Record:
+    def root(self) -> DefinedFields:
         """Return the data as templates see it; made once."""
         if not self._root:
             seen = {"Node": _view(self.node, "node", 1), "Nodes": _view(self.nodes, "nodes", 1)}
             if self.values:
                 seen["Data"] = _free(self.values, "Data", 1)
-            self._root.append(Record(seen, {"data": _NO_DATA}))
+            self._root.append(DefinedFields(seen, {"data": _NO_DATA}))
         return self._root[0]
 
     def digest(self) -> bytes:
@@ -187,10 +187,10 @@ def _empties(kind: type[msgspec.Struct]) -> dict[str, Any]:
 _EMPTIES: Final = {name: _empties(kind) for name, kind in _TYPES.items()}
 
 
-def _record(value: Mapping[str, Any], name: str, depth: int) -> Record:
+def _record(value: Mapping[str, Any], name: str, depth: int) -> DefinedFields:
     prefix = "spec." if name == "spec" else ""
     fields = {str(key): _view(each, prefix + str(key).lower(), depth + 1) for key, each in value.items()}
-    return Record(fields, _EMPTIES.get(name, {}))
+    return DefinedFields(fields, _EMPTIES.get(name, {}))
 
 
 def _view(value: Any, name: str, depth: int) -> Any:

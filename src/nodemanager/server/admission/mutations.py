@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nodemanager.kube.admission import mutations
-from nodemanager.kube.admission.expressions import Budget
+from nodemanager.kube.admission.expressions import EvaluationBudget
 from nodemanager.kube.admission.mutations import MutatingPolicy, MutationFailed
 from nodemanager.kube.errors import Cause, Invalid
 from nodemanager.kube.objects import Untyped
@@ -31,7 +31,7 @@ class Mutations:
 
     def mutate(self, change: AdmissionRequest) -> Untyped | None:
         """Return the object as the policies have it; raise Invalid where one of them cannot say."""
-        request, budget = PolicyRequest(self._hub, change), Budget()
+        request, budget = PolicyRequest(self._hub, change), EvaluationBudget()
         meant = [hook for hook in self._policies.about(change) if hook.match(request) is not None]
         if change.new is None or not meant:
             return change.new
@@ -45,7 +45,9 @@ class Mutations:
                 request = self._ask(hook, request, budget)
         return request.change.new
 
-    def _ask(self, hook: Hook[MutatingPolicy], request: PolicyRequest, budget: Budget) -> PolicyRequest:
+    def _ask(
+        self, hook: Hook[MutatingPolicy], request: PolicyRequest, budget: EvaluationBudget
+    ) -> PolicyRequest:
         """Return the request with what a policy writes, the same one if that is nothing."""
         for binding in hook.bindings:
             matched, new = hook.match(request), request.change.new

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from nodemanager.kube.admission import policies as admission_policies
 from nodemanager.kube.admission.constraints import AdmissionTarget
-from nodemanager.kube.admission.expressions import Budget
+from nodemanager.kube.admission.expressions import EvaluationBudget
 from nodemanager.kube.admission.policies import AdmissionPolicy, Refusal
 from nodemanager.kube.errors import Cause, StatusError
 from nodemanager.server.access.authz import Authorizer
@@ -62,7 +62,7 @@ class Policies:
         hooks = self._policies.about(change)
         if not hooks:
             return ()
-        request, verdict, budget = PolicyRequest(self._hub, change), _Verdict(), Budget()
+        request, verdict, budget = PolicyRequest(self._hub, change), _Verdict(), EvaluationBudget()
         for hook in hooks:
             self._ask(hook, request, budget, verdict)
         if verdict.denials:
@@ -70,7 +70,7 @@ class Policies:
         return tuple(dict.fromkeys(verdict.warnings))
 
     def _ask(
-        self, hook: Hook[AdmissionPolicy], request: PolicyRequest, budget: Budget, verdict: _Verdict
+        self, hook: Hook[AdmissionPolicy], request: PolicyRequest, budget: EvaluationBudget, verdict: _Verdict
     ) -> None:
         policy = hook.policy
         matched = hook.match(request)

@@ -49,7 +49,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
         return ORPHAN if ORPHAN in self.finalizers else FOREGROUND if FOREGROUND in self.finalizers else ""
 
 
-class Stored(msgspec.Struct, frozen=True, rename="camel"):
+class OwnedObject(msgspec.Struct, frozen=True, rename="camel"):
     """An object without what does not matter here, which is never decoded."""
 
     metadata: Metadata
@@ -57,16 +57,16 @@ class Stored(msgspec.Struct, frozen=True, rename="camel"):
     kind: str = ""
 
 
-_DECODER = msgspec.json.Decoder(Stored)
+_DECODER = msgspec.json.Decoder(OwnedObject)
 
 
-def read(record: StoreRecord) -> Stored:
+def read(record: StoreRecord) -> OwnedObject:
     """Return what matters of a record; with metadata that makes no sense it owns nothing and has no owner."""
     try:
         return _DECODER.decode(record.value)
     except (msgspec.MsgspecError, RecursionError) as error:
         LOG.warning("cannot read the owners of %s, so it is never collected: %s", record.key, error)
-        return Stored(Metadata())
+        return OwnedObject(Metadata())
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ class HttpApi:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._state = "starting"
-        self._health = health.Health(hub.store, lambda: self._state)
+        self._health = health.ServerHealth(hub.store, lambda: self._state)
 
     @property
     def watching(self) -> int:
@@ -310,7 +310,7 @@ def _attributes(info: routing.RequestInfo, query: Mapping[str, str]) -> Attribut
     if not name and info.verb in ("list", "watch", "deletecollection") and query.get("fieldSelector"):
         with contextlib.suppress(errors.BadRequest):  # refused later, where the kind is known
             tests = selection.parse_fields(query["fieldSelector"])
-            name = selection.Selection(fields=tests).name
+            name = selection.ObjectSelector(fields=tests).name
     return Attributes(
         info.verb, info.group, info.version, info.resource, info.subresource, info.namespace, name
     )

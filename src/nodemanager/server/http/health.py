@@ -67,7 +67,7 @@ def is_open(path: str) -> bool:
     return path.strip("/") in SURFACES
 
 
-class Health:
+class ServerHealth:
     """The checks of one server."""
 
     def __init__(self, store: Store, state: Callable[[], str]) -> None:

@@ -30,7 +30,7 @@ class BudgetError(Exception):
     """A budget that cannot be counted; the message says why, in Kubernetes' words."""
 
 
-class Judgement(NamedTuple):
+class BudgetJudgement(NamedTuple):
     """What a budget's status should be, and when time alone will change it."""
 
     status: Untyped
@@ -60,13 +60,13 @@ def phase(pod: Untyped) -> str:
     return str((pod.get("status") or {}).get("phase") or "")
 
 
-def judge(budget: Untyped, pods: Sequence[Untyped], now: datetime) -> Judgement:
+def judge(budget: Untyped, pods: Sequence[Untyped], now: datetime) -> BudgetJudgement:
     """Return the status of a budget, given the pods it covers."""
     status: Untyped = budget.get("status") or {}
     try:
         expected, desired = _wanted(budget.get("spec") or {}, pods)
     except BudgetError as error:
-        return Judgement(_failed(status, str(error), now))
+        return BudgetJudgement(_failed(status, str(error), now))
     disrupted, recheck = _disrupted(status.get("disruptedPods") or {}, pods, now)
     healthy = sum(_counts(pod, disrupted) for pod in pods)
     counted = {
@@ -79,7 +79,7 @@ def judge(budget: Untyped, pods: Sequence[Untyped], now: datetime) -> Judgement:
         **({"disruptedPods": disrupted} if disrupted else {}),
         **({"conditions": status["conditions"]} if status.get("conditions") else {}),
     }
-    return Judgement(with_condition(counted, now), recheck)
+    return BudgetJudgement(with_condition(counted, now), recheck)
 
 
 def with_condition(status: Untyped, now: datetime) -> Untyped:

@@ -12,7 +12,7 @@ from nodemanager.kube.objects import Untyped
 from nodemanager.server.collection.following import RETRY_SECONDS, StoreFollower
 from nodemanager.server.hub import Hub
 from nodemanager.server.kinds import budgets
-from nodemanager.server.kinds.budgets import Judgement
+from nodemanager.server.kinds.budgets import BudgetJudgement
 from nodemanager.server.kinds.builtin_kinds import BUDGETS, PODS
 from nodemanager.server.verbs import internal_requests, stored
 from nodemanager.store.base import Mismatch, StoreError, StoreRecord
@@ -89,7 +89,7 @@ async def _sync(hub: Hub, record: StoreRecord) -> datetime | None:
     return judgement.recheck
 
 
-def _judge(hub: Hub, budget: Untyped) -> Judgement:
+def _judge(hub: Hub, budget: Untyped) -> BudgetJudgement:
     records = hub.store.list(PODS.prefix(budget["metadata"]["namespace"])).records
     pods = budgets.covered(budget, (stored.load(PODS, one) for one in records))
     return budgets.judge(budget, pods, hub.now())

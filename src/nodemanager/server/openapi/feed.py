@@ -24,7 +24,7 @@ class Feed:
         if not request.path.startswith("/openapi/"):
             return None
         headers = request.headers
-        question = http.Question(
+        question = http.OpenApiRequest(
             request.path, request.query.get("hash", ""), headers.get("Accept", ""),
             headers.get("If-None-Match", ""),
         )  # fmt: skip

@@ -26,7 +26,7 @@ class OpenApiReply:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class OpenApiRequest:
     """A request, as far as it matters here."""
 
     path: str
@@ -36,7 +36,7 @@ class Question:
     if_none_match: str = ""
 
 
-def respond(documents: Documents, question: Question, now: datetime) -> OpenApiReply:
+def respond(documents: Documents, question: OpenApiRequest, now: datetime) -> OpenApiReply:
     """Answer a GET of /openapi/v2, /openapi/v3 or a path below the latter."""
     path = question.path.rstrip("/")
     if path == PATH_V2:
@@ -54,7 +54,7 @@ def respond(documents: Documents, question: Question, now: datetime) -> OpenApiR
     return _respond_document(document, question, _freshness(question, now))
 
 
-def _freshness(question: Question, now: datetime) -> dict[str, str]:
+def _freshness(question: OpenApiRequest, now: datetime) -> dict[str, str]:
     """Return how long an answer may be kept: for good, when the address names its content."""
     if not question.hash:
         return {}
@@ -62,14 +62,16 @@ def _freshness(question: Question, now: datetime) -> dict[str, str]:
     return {"Cache-Control": "public, immutable", "Expires": expires.strftime("%a, %d %b %Y %H:%M:%S UTC")}
 
 
-def _respond_document(document: Document, question: Question, freshness: dict[str, str]) -> OpenApiReply:
+def _respond_document(
+    document: Document, question: OpenApiRequest, freshness: dict[str, str]
+) -> OpenApiReply:
     headers = {**_marks(document), **freshness}
     if question.if_none_match == document.etag:
         return OpenApiReply(304, headers)
     return OpenApiReply(200, {**headers, "Content-Type": _JSON}, document.body)
 
 
-def _respond_v2(documents: Documents, question: Question) -> OpenApiReply:
+def _respond_v2(documents: Documents, question: OpenApiRequest) -> OpenApiReply:
     chosen = _accepted(question.accept, (_JSON, proto.MEDIA_TYPE))
     if chosen is None:
         return OpenApiReply(406, {"Vary": "Accept"})

@@ -116,7 +116,7 @@ class _Walk:
     hub: Hub
     kind: ServedKind
     prefix: str
-    chosen: selection.Selection
+    chosen: selection.ObjectSelector
 
     def take(self, revision: int, after: str, limit: int) -> ListPage:
         step = 0 if not limit else limit if self.chosen.everything else max(limit, PAGE)

@@ -31,7 +31,7 @@ class FieldTest(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ObjectSelector:
     """The objects of a namespace, or of all, that labels and fields choose."""
 
     labels: LabelSelector | None = None
@@ -56,7 +56,7 @@ class Selection:
         return all((field_text(obj, test.field) == test.value) is test.equal for test in self.fields)
 
 
-def select(query: Mapping[str, str], kind: ServedKind) -> Selection:
+def select(query: Mapping[str, str], kind: ServedKind) -> ObjectSelector:
     """Return what a query selects, or refuse what it cannot select by."""
     labels: LabelSelector | None = None
     if query.get("labelSelector", "").strip():
@@ -68,7 +68,7 @@ def select(query: Mapping[str, str], kind: ServedKind) -> Selection:
     for test in fields:
         if test.field not in _EVERYWHERE and test.field not in kind.fields:
             raise errors.BadRequest(_unknown_field(test.field, kind))
-    return Selection(labels, fields)
+    return ObjectSelector(labels, fields)
 
 
 def parse_fields(text: str) -> tuple[FieldTest, ...]:

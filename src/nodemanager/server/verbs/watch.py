@@ -171,7 +171,7 @@ class _Stream:
         self._chosen = selection.select(call.query, call.kind)
         if call.info.name:
             test = selection.FieldTest("metadata.name", call.info.name, True)
-            self._chosen = selection.Selection(self._chosen.labels, (*self._chosen.fields, test))
+            self._chosen = selection.ObjectSelector(self._chosen.labels, (*self._chosen.fields, test))
         self._sent = 0 if options.initial else start.revision
 
     async def batches(self, seconds: float, request: web.Request) -> AsyncGenerator[Batch, None]:

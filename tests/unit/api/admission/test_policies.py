@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.kube.admission.expressions import Budget
-from nodemanager.kube.admission.policies import Inputs, PolicyOutcome, Refusal, compile_policy
+from nodemanager.kube.admission.expressions import EvaluationBudget
+from nodemanager.kube.admission.policies import PolicyInputs, PolicyOutcome, Refusal, compile_policy
 from nodemanager.kube.cel.lib.authz import AuthorizerValue
 from nodemanager.kube.rbac.identity import Attributes, User
 from nodemanager.kube.rbac.rules import AccessDecision
@@ -17,10 +17,10 @@ BIG = "[" + ",".join("0" for _ in range(200)) + "]"
 LOOP = f"{BIG}.all(a, {BIG}.all(b, {BIG}.all(c, a + b + c >= 0)))"
 
 
-def _ask(spec: dict[str, Any], budget: Budget | None = None, **inputs: Any) -> PolicyOutcome:
+def _ask(spec: dict[str, Any], budget: EvaluationBudget | None = None, **inputs: Any) -> PolicyOutcome:
     policy = compile_policy({"metadata": {"name": "p"}, "spec": spec})
     given_inputs = {"request": {"operation": "CREATE"}, "new": {"a": 1}, "old": None, **inputs}
-    return policy.evaluate(Inputs(**given_inputs), budget or Budget())
+    return policy.evaluate(PolicyInputs(**given_inputs), budget or EvaluationBudget())
 
 
 def _holds(*expressions: str, **more: Any) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def test_an_endless_expression_ends_as_the_failure_policy_says() -> None:
 
 
 def test_all_policies_of_a_request_share_one_budget() -> None:
-    budget = Budget(1_000)
+    budget = EvaluationBudget(1_000)
     assert _ask(_holds("object.a == 1"), budget) == PolicyOutcome()
     exhausted = _ask(_holds(f"{BIG}.all(a, {BIG}.all(b, a + b == 0))"), budget).refusals
     assert "running out of cost budget" in exhausted[0].message
@@ -45,10 +45,10 @@ def test_all_policies_of_a_request_share_one_budget() -> None:
 def test_a_variable_is_computed_once_and_only_when_read() -> None:
     loop = f"{BIG}.all(a, {BIG}.all(b, a + b == 0))"
     spec = _holds(*["variables.slow"] * 5, variables=[{"name": "slow", "expression": loop}])
-    once, budget = Budget(), Budget()
+    once, budget = EvaluationBudget(), EvaluationBudget()
     assert _ask(_holds(loop), once) == _ask(spec, budget) == PolicyOutcome()
     assert (10_000_000 - budget.left) < 2 * (10_000_000 - once.left)
-    unread, variables = Budget(), spec["variables"]
+    unread, variables = EvaluationBudget(), spec["variables"]
     assert _ask(_holds("true", variables=variables), unread) == PolicyOutcome()
     assert 10_000_000 - unread.left < 100
 

@@ -11,9 +11,9 @@ from nodemanager.kube.patching.field_sets import FieldSet
 from nodemanager.kube.patching.managed_fields import (
     ANCIENT,
     MAX_UPDATE_MANAGERS,
+    ManagerFields,
     ManagerIdentity,
     Managers,
-    Owned,
 )
 
 
@@ -85,9 +85,9 @@ def test_a_reset_is_an_empty_list_or_entry(entries: Any, is_reset: bool) -> None
     assert managed_fields.is_reset(entries) == is_reset
 
 
-def updaters(count: int, version: str = "v1", minute: int = 0) -> dict[ManagerIdentity, Owned]:
+def updaters(count: int, version: str = "v1", minute: int = 0) -> dict[ManagerIdentity, ManagerFields]:
     return {
-        ManagerIdentity(f"m{number:02}", "Update", version): Owned(
+        ManagerIdentity(f"m{number:02}", "Update", version): ManagerFields(
             FieldSet.of((f"f:{version}-{number}",)), version, f"2026-01-01T00:{minute:02}:{number:02}Z"
         )
         for number in range(count)
@@ -96,7 +96,7 @@ def updaters(count: int, version: str = "v1", minute: int = 0) -> dict[ManagerId
 
 def test_the_oldest_updaters_are_merged() -> None:
     managers = Managers(
-        {**updaters(MAX_UPDATE_MANAGERS + 2), ManagerIdentity("a", "Apply"): Owned(FieldSet(), "v1")}
+        {**updaters(MAX_UPDATE_MANAGERS + 2), ManagerIdentity("a", "Apply"): ManagerFields(FieldSet(), "v1")}
     )
     managers.cap()
     ancient = managers.owned[ManagerIdentity(ANCIENT, "Update", "v1")]

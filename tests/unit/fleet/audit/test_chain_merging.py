@@ -17,7 +17,7 @@ from nodemanager.api.common.audit_chain import MAX_TOLD, MAX_TOLD_LINE, AuditCha
 from nodemanager.fleet.audit import chain_merging
 from nodemanager.fleet.audit.chain_merging import EVERY, HOUR, MAX_ALARMS, MAX_AN_HOUR, ChainMemory
 from nodemanager.fleet.audit.changes import ObjectId
-from nodemanager.fleet.audit.observed import HostTold, Seen
+from nodemanager.fleet.audit.observed import HostTold, SeenObject
 from nodemanager.kube import times
 from nodemanager.tlog import merkle
 from support import examples
@@ -26,9 +26,9 @@ WHICH = ObjectId("ManagedNode", "prod", "web1")
 ADA = Actor(name="ada", known=ADMISSION)
 
 
-def seen(told: HostTold | None, uid: str = "u") -> Seen:
+def seen(told: HostTold | None, uid: str = "u") -> SeenObject:
     about = RecordedObject(kind="ManagedNode", namespace="prod", name="web1", uid=uid)
-    return Seen(object=about, actor=ADA, host="web1", told=told)
+    return SeenObject(object=about, actor=ADA, host="web1", told=told)
 
 
 @dataclass

@@ -9,11 +9,11 @@ import pytest
 
 from nodemanager.api.audit import actors
 from nodemanager.api.audit import record as records
-from nodemanager.api.audit.record import Actor, Gate, Record, RecordedObject, Step
+from nodemanager.api.audit.record import Actor, Record, RecordedGate, RecordedObject, RecordedStep
 from nodemanager.api.common.audit_chain import AuditChain
 from nodemanager.fleet.audit import aspects, changes, observed
-from nodemanager.fleet.audit.changes import Memory, ObjectId
-from nodemanager.fleet.audit.observed import Aspect, HostTold, Observed, ObservedMeta, Seen
+from nodemanager.fleet.audit.changes import ObjectId, RecordMemory
+from nodemanager.fleet.audit.observed import Aspect, HostTold, ObservedMeta, ObservedObject, SeenObject
 
 AT = "2026-11-17T08:00:00Z"
 STAMP = '{"user":"ada","groups":["ops"],"of":1,"generation":1}'
@@ -23,15 +23,15 @@ CLAIM = {
 }  # fmt: skip
 
 
-def seen(kind: str, spec: Any = None, status: Any = None, **meta: Any) -> Seen:
+def seen(kind: str, spec: Any = None, status: Any = None, **meta: Any) -> SeenObject:
     about = {"name": "one", "namespace": "prod", "uid": "u", "generation": 1, "creationTimestamp": AT, **meta}
     body = {"metadata": about, "spec": spec or {}, "status": status or {}}
-    found = aspects.look(kind, msgspec.json.decode(msgspec.json.encode(body), type=Observed)).seen
+    found = aspects.look(kind, msgspec.json.decode(msgspec.json.encode(body), type=ObservedObject)).seen
     assert found is not None
     return found
 
 
-def written(memory: Memory, kind: str, now: Seen | None) -> list[Record]:
+def written(memory: RecordMemory, kind: str, now: SeenObject | None) -> list[Record]:
     """Record a change, as the writer does, through the bytes of the lines."""
     which = ObjectId(kind, "prod", "one")
     found = changes.records_of(memory.get(which), now, AT, AT, late=False)
@@ -134,8 +134,10 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kind", "now", "expected"), CASES)
-def test_what_is_seen_is_recorded_once(kind: str, now: Seen, expected: list[tuple[str, str, str]]) -> None:
-    memory = Memory()
+def test_what_is_seen_is_recorded_once(
+    kind: str, now: SeenObject, expected: list[tuple[str, str, str]]
+) -> None:
+    memory = RecordMemory()
     assert brief(written(memory, kind, now)) == expected
     assert written(memory, kind, now) == []
     gone = written(memory, kind, None)
@@ -144,10 +146,10 @@ def test_what_is_seen_is_recorded_once(kind: str, now: Seen, expected: list[tupl
 
 
 def test_accounts_of_hosts_are_admitted_get_tokens_and_are_revoked() -> None:
-    memory, fields = Memory(), [{"manager": "kubectl"}]
+    memory, fields = RecordMemory(), [{"manager": "kubectl"}]
     which = ObjectId("ServiceAccount", "prod", "nodemanager-web1")
 
-    def recorded(now: Seen | None) -> list[tuple[str, str, str, str]]:
+    def recorded(now: SeenObject | None) -> list[tuple[str, str, str, str]]:
         found = changes.records_of(memory.get(which), now, AT, AT, late=False)
         memory.note(found)
         assert {one.host for one in found} <= {"web1"}
@@ -170,13 +172,13 @@ def test_a_start_says_what_gates_said() -> None:
         "window": {"open": True},
         "waiting": [{"reason": "BudgetSpent", "hosts": 3, "object": "nodemaintenance/m"}],
     }
-    found = written(Memory(), "NodeMaintenance", seen("NodeMaintenance", {}, status))
+    found = written(RecordMemory(), "NodeMaintenance", seen("NodeMaintenance", {}, status))
     start = next(one for one in found if one.verb == "start")
     assert [(one.reason, one.hosts) for one in start.gates] == [("WindowOpen", 0), ("BudgetSpent", 3)]
 
 
 def test_a_wait_that_ends_and_a_phase_that_changes_say_from_what_to_what() -> None:
-    memory = Memory()
+    memory = RecordMemory()
     waits = {"phase": "WaitingForWindow", "waiting": [{"reason": "WindowClosed", "hosts": 3}]}
     written(memory, "NodeMaintenance", seen("NodeMaintenance", {}, waits))
     found = written(memory, "NodeMaintenance", seen("NodeMaintenance", {}, {"phase": "Running"}))
@@ -187,7 +189,7 @@ def test_a_wait_that_ends_and_a_phase_that_changes_say_from_what_to_what() -> No
 
 
 def test_an_object_of_the_same_name_is_another_one() -> None:
-    memory = Memory()
+    memory = RecordMemory()
     written(memory, "NodeSeries", seen("NodeSeries"))
     found = written(memory, "NodeSeries", seen("NodeSeries", uid="other"))
     assert [(one.verb, one.object.uid) for one in found] == [("delete", "u"), ("create", "other")]
@@ -199,7 +201,9 @@ def test_what_is_older_than_the_log_is_observed() -> None:
 
 
 def test_a_step_is_recorded_by_digests_only() -> None:
-    step = written(Memory(), "NodeTask", seen("NodeTask", TASK, {"phase": "Failed", "steps": [STEP]}))[-1]
+    step = written(RecordMemory(), "NodeTask", seen("NodeTask", TASK, {"phase": "Failed", "steps": [STEP]}))[
+        -1
+    ]
     assert step.step is not None
     assert (step.step.exit_code, len(step.step.argv_digest), len(step.evidence_digest)) == (3, 64, 64)
     assert (step.plan_hash, step.host) == ("p" * 64, "web1")
@@ -208,28 +212,28 @@ def test_a_step_is_recorded_by_digests_only() -> None:
 
 def test_what_is_kept_of_an_object_is_all_that_was_seen_of_it() -> None:
     """Packed, it has no names of fields, and neither namespace nor name, which the metadata has."""
-    step = Step(name="reboot", argv_digest="d", exit_code=3, attempts=2)
+    step = RecordedStep(name="reboot", argv_digest="d", exit_code=3, attempts=2)
     aspect = Aspect(
         value="v", verb="step", reason="r", message="m", host="h", by_host=True, plan_hash="p", approval="a",
         step=step, evidence_digest="e", by=Actor(name="eve", known="host"),
-        gates=[Gate(reason="Busy", hosts=2)],
+        gates=[RecordedGate(reason="Busy", hosts=2)],
     )  # fmt: skip
     about = RecordedObject(
         kind="NodeTask", namespace="prod", name="one", uid="u", generation=4, spec_digest="s", change="c"
     )
-    whole = Seen(
+    whole = SeenObject(
         object=about, created=AT, host="web1", aspects={"step/reboot": aspect, "spec": Aspect(value="4 s")},
         actor=Actor(name="ada", groups=["ops"], known="admission", claimed="bob"),
         told=HostTold(chain=AuditChain(id="i", size=2), lines=["x"], accepted="y"),
     )  # fmt: skip
-    assert all(getattr(whole, name) != getattr(Seen(), name) for name in Seen.__struct_fields__)
+    assert all(getattr(whole, name) != getattr(SeenObject(), name) for name in SeenObject.__struct_fields__)
     assert all(getattr(aspect, name) != getattr(Aspect(), name) for name in Aspect.__struct_fields__)
-    kept = Observed(metadata=ObservedMeta(name="one", namespace="prod"), packed=observed.packed(whole))
+    kept = ObservedObject(metadata=ObservedMeta(name="one", namespace="prod"), packed=observed.packed(whole))
     assert kept.seen == whole
 
 
 def test_what_is_remembered_of_an_object_is_what_the_last_record_says_of_it() -> None:
-    memory = Memory()
+    memory = RecordMemory()
     which = ObjectId("ConfigSet", "prod", "one")
     first = seen("ConfigSet", {"priority": 1}, generation=1)
     last = seen("ConfigSet", {"priority": 2}, generation=2, annotations={actors.CHANGE: "https://x/2"})

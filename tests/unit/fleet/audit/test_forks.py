@@ -11,8 +11,8 @@ import pytest
 from nodemanager.api.audit import record as records
 from nodemanager.api.audit.record import Record
 from nodemanager.fleet.audit import evidence, witnessing
-from nodemanager.fleet.audit.verifying import Report, Verifier
-from nodemanager.fleet.audit.witnessing import Refused
+from nodemanager.fleet.audit.verifying import VerificationReport, Verifier
+from nodemanager.fleet.audit.witnessing import CosignatureRefused
 from nodemanager.tlog import checkpoints, merkle, notes
 from nodemanager.tlog.cosignatures import Cosigner
 from nodemanager.tlog.merkle import Frontier
@@ -88,7 +88,7 @@ FORKS = [
 ]  # fmt: skip
 
 
-def checked(lines: list[bytes]) -> Report:
+def checked(lines: list[bytes]) -> VerificationReport:
     verifier = Verifier([signer(1).key], expected={KNOWN: Past("true").grow(KNOWN).tree.root()})
     verifier.feed(lines)
     return verifier.finish()
@@ -103,7 +103,7 @@ def test_another_past_is_never_taken_for_the_known_one(fork: Callable[[], list[b
 def test_no_witness_cosigns_another_past(fork: Callable[[], list[bytes]]) -> None:
     true = Past("true").head().grow(KNOWN).sign()
     seen = witnessing.cosign(true.lines, None, [signer(1).key], WITNESS, 1)
-    with pytest.raises(Refused):
+    with pytest.raises(CosignatureRefused):
         witnessing.cosign(fork(), seen, [], WITNESS, 2)
     again = witnessing.cosign(true.grow(5).sign().lines, seen, [], WITNESS, 2)
     assert checkpoints.read(notes.read(again.note).text).size == KNOWN + 5

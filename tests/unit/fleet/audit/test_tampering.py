@@ -7,7 +7,7 @@ import random
 import pytest
 
 from nodemanager.api.audit.record import Record
-from nodemanager.fleet.audit.verifying import Report, Verifier
+from nodemanager.fleet.audit.verifying import VerificationReport, Verifier
 from nodemanager.tlog import checkpoints, notes
 from support.audit_logs import BENDS, Bend, HonestLog, honest, signer
 from support.examples import some
@@ -15,7 +15,7 @@ from support.examples import some
 SEED = random.SystemRandom().randrange(2**32)
 
 
-def verified(lines: list[bytes], log: HonestLog, keys: int = 1) -> Report:
+def verified(lines: list[bytes], log: HonestLog, keys: int = 1) -> VerificationReport:
     """Check a log with its first key noted, and its last checkpoint kept elsewhere."""
     last = checkpoints.read(notes.read(log.note()).text)
     verifier = Verifier([signer(number + 1).key for number in range(keys)], expected={last.size: last.root})

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from nodemanager.api.audit import record as records
-from nodemanager.api.audit.record import ChainEntry, FileChange, Gate, Record, Step
+from nodemanager.api.audit.record import ChainEntry, FileChange, Record, RecordedGate, RecordedStep
 from nodemanager.fleet.audit import unproven, verifying
-from nodemanager.fleet.audit.verifying import Report, Verifier
+from nodemanager.fleet.audit.verifying import VerificationReport, Verifier
 from support.audit_logs import HonestLog, places, some_record
 
 SEED = random.SystemRandom().randrange(2**32)
@@ -30,8 +30,8 @@ FULL = Record(
     evidence_digest="x",
     count=1,
     late=True,
-    gates=[Gate(reason="x")],
-    step=Step(name="x"),
+    gates=[RecordedGate(reason="x")],
+    step=RecordedStep(name="x"),
     files=[FileChange(path="x")],
     chain=ChainEntry(index=1),
 )
@@ -44,7 +44,7 @@ def unsigned(count: int) -> list[bytes]:
     return [line for line in log.lines() if not line.startswith(b'{"checkpoint"')]
 
 
-def checked(lines: list[bytes]) -> Report:
+def checked(lines: list[bytes]) -> VerificationReport:
     verifier = Verifier()
     verifier.feed(lines)
     return verifier.finish()

@@ -12,7 +12,7 @@ import pytest
 
 from nodemanager.host.edge.drbd_events import EVENTS, DrbdEvents, is_news
 from nodemanager.host.process import runner
-from nodemanager.host.process.pipes import Lines
+from nodemanager.host.process.pipes import LinesOutput
 from nodemanager.host.process.runner import CommandNotFound
 from support import scripts
 from support.scripted_server import until
@@ -145,7 +145,7 @@ async def test_a_pipe_full_of_short_lines_is_no_long_line() -> None:
     """As when very many resources change at once while we are busy."""
     heard: list[bytes] = []
     line = b"change resource name:r0 role:Primary suspended:no"
-    with Lines(runner.MAX_LINE, heard.append) as lines:
+    with LinesOutput(runner.MAX_LINE, heard.append) as lines:
         writer = os.dup(lines.child_end)
         os.set_blocking(writer, False)
         lines.attach(lambda: pytest.fail("the program was ended"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.host.base import Busy, ToolFailed, Wanted
+from nodemanager.host.base import Busy, ToolFailed, WantedPackage
 from nodemanager.host.files import file_facts
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.packages import database
@@ -64,7 +64,7 @@ async def test_install_is_one_transaction_with_pins_in_world(alpine: Alpine) -> 
     alpine.tools.answer("apk search --exact nginx", "nginx-1.24.0-r16\n")
     alpine.tools.answer("apk search --exact --all curl", "curl-8.5.0-r0\ncurl-8.9.0-r0\n")
     alpine.tools.answer(f"{APK} add --upgrade nginx curl=8.5.0-r0", "OK: 24 MiB in 31 packages\n")
-    await alpine.apk.install([Wanted("nginx"), Wanted("curl", "8.5.0-r0")])
+    await alpine.apk.install([WantedPackage("nginx"), WantedPackage("curl", "8.5.0-r0")])
     assert [call for call in alpine.tools.calls() if " add " in call] == [
         f"{APK} add --upgrade nginx curl=8.5.0-r0"
     ]
@@ -75,7 +75,7 @@ async def test_unknown_packages_refresh_the_indexes_once_and_are_named(alpine: A
     alpine.tools.answer(f"{APK} update", "OK: 23033 distinct packages available\n")
     for _ in range(2):
         with pytest.raises(ToolFailed, match="cannot install nosuch: no such package in the configured"):
-            await alpine.apk.install([Wanted("nosuch")])
+            await alpine.apk.install([WantedPackage("nosuch")])
     assert alpine.tools.calls().count(f"{APK} update") == 1
 
 
@@ -95,9 +95,9 @@ async def test_upgrade_pins_what_is_held_and_not_pinned_yet(alpine: Alpine) -> N
     alpine.tools.answer(f"{APK} add wireguard-tools-wg=1.0.20210914-r3", "")
     alpine.tools.answer(f"{APK} --update-cache upgrade", "")
     held = [
-        Wanted("busybox", "1.36.1-r15"),
-        Wanted("wireguard-tools-wg", "1.0.20210914-r3"),
-        Wanted("absent", "1"),
+        WantedPackage("busybox", "1.36.1-r15"),
+        WantedPackage("wireguard-tools-wg", "1.0.20210914-r3"),
+        WantedPackage("absent", "1"),
     ]
     await alpine.apk.upgrade_all(held)
     assert alpine.tools.calls() == [
@@ -122,7 +122,7 @@ async def test_a_failure_ends_with_what_apk_said(alpine: Alpine) -> None:
     with pytest.raises(
         ToolFailed, match=r"cannot install nginx: the package manager ended with exit status 1: .*IO ERROR"
     ):
-        await alpine.apk.install([Wanted("nginx")])
+        await alpine.apk.install([WantedPackage("nginx")])
 
 
 async def test_without_a_network_the_newest_known_is_good_enough(alpine: Alpine) -> None:

@@ -8,7 +8,7 @@ from typing import Unpack
 
 import pytest
 
-from nodemanager.host.base import How, ToolFailed, Wanted
+from nodemanager.host.base import How, ToolFailed, WantedPackage
 from nodemanager.host.files import file_facts
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.packages.common import PackageContext
@@ -67,8 +67,8 @@ async def test_only_a_refreshed_database_forbids_to_install_however_fresh_it_is(
     with pytest.raises(ToolFailed, match="cannot upgrade all packages"):
         await arch.pacman.upgrade_all()
     if not refreshes:
-        await arch.pacman.install([Wanted("htop")])
+        await arch.pacman.install([WantedPackage("htop")])
         assert INSTALL in arch.tools.calls()
         return
     with pytest.raises(ToolFailed, match="partial upgrade"):
-        await arch.pacman.install([Wanted("htop")])
+        await arch.pacman.install([WantedPackage("htop")])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.host.base import HostError, Wanted
+from nodemanager.host.base import HostError, WantedPackage
 from nodemanager.host.packages import apk, apt, common, dnf, pacman, pkgng
 from nodemanager.host.packages.common import Offer
 
@@ -82,7 +82,7 @@ def test_what_is_no_name_of_a_package_is_refused(name: str) -> None:
     with pytest.raises(HostError, match="this is not the name of a package"):
         common.check_names([name])
     with pytest.raises(HostError, match="this is not a version"):
-        common.check_wanted([Wanted("a", f"1 {name}")])
+        common.check_wanted([WantedPackage("a", f"1 {name}")])
 
 
 def test_dpkg_fields_in_descriptions_are_no_fields() -> None:
@@ -124,7 +124,7 @@ def test_pacman_folders() -> None:
     ],
 )
 def test_pacman_downloads(name: str, found: bool) -> None:
-    assert pacman.cached_file([name], Wanted("vim", "2:9.1.0-1")) == (name if found else "")
+    assert pacman.cached_file([name], WantedPackage("vim", "2:9.1.0-1")) == (name if found else "")
 
 
 def test_rpm_and_dnf_of_the_real_tools() -> None:
@@ -146,8 +146,8 @@ def test_rpm_of_several_kernels_the_last_installed_counts_and_keys_are_no_packag
 
 
 def test_dnf_targets() -> None:
-    assert dnf.target(Wanted("glibc.i686"), "2.38-14") == "glibc-2.38-14.i686"
-    assert dnf.target(Wanted("python3.12"), "1:3.12.0-1") == "python3.12-1:3.12.0-1"
+    assert dnf.target(WantedPackage("glibc.i686"), "2.38-14") == "glibc-2.38-14.i686"
+    assert dnf.target(WantedPackage("python3.12"), "1:3.12.0-1") == "python3.12-1:3.12.0-1"
 
 
 def test_apk_output() -> None:

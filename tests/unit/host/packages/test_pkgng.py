@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.host.base import Busy, ToolFailed, Wanted
+from nodemanager.host.base import Busy, ToolFailed, WantedPackage
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.packages.common import PackageContext
 from nodemanager.host.packages.pkgng import Pkgng
@@ -51,14 +51,14 @@ async def test_installed_asks_once_until_the_database_changes(freebsd: FreeBsd) 
 async def test_install_is_one_transaction_and_a_pin_may_go_back(freebsd: FreeBsd) -> None:
     freebsd.tools.answer("pkg rquery -U %n %v nginx curl", "nginx 1.24.0\ncurl 8.5.0\ncurl 8.4.0\n")
     freebsd.tools.answer("pkg install -y -U -f nginx curl-8.4.0")
-    await freebsd.pkg.install([Wanted("nginx"), Wanted("curl", "8.4.0")])
+    await freebsd.pkg.install([WantedPackage("nginx"), WantedPackage("curl", "8.4.0")])
     assert freebsd.tools.calls()[-1] == "pkg install -y -U -f nginx curl-8.4.0"
 
 
 async def test_unknown_packages_are_named(freebsd: FreeBsd) -> None:
     freebsd.tools.answer("pkg rquery -U %n %v nginx nosuch", "nginx 1.24.0\n", status=1)
     with pytest.raises(ToolFailed, match="cannot install nosuch: no such package in the configured"):
-        await freebsd.pkg.install([Wanted("nginx"), Wanted("nosuch")])
+        await freebsd.pkg.install([WantedPackage("nginx"), WantedPackage("nosuch")])
     assert "pkg update -q" in freebsd.tools.calls()
 
 
@@ -76,7 +76,9 @@ async def test_upgrade_locks_what_is_held_and_unlocks_only_that(freebsd: FreeBsd
     freebsd.tools.answer("pkg query -a %n %k", "nginx 0\ncurl 1\nbash 0\n")
     for command in ("lock -y nginx", "upgrade -y -U", "unlock -y nginx"):
         freebsd.tools.answer(f"pkg {command}")
-    await freebsd.pkg.upgrade_all([Wanted("nginx", "1"), Wanted("curl", "1"), Wanted("absent", "1")])
+    await freebsd.pkg.upgrade_all(
+        [WantedPackage("nginx", "1"), WantedPackage("curl", "1"), WantedPackage("absent", "1")]
+    )
     assert freebsd.tools.calls()[-3:] == ["pkg lock -y nginx", "pkg upgrade -y -U", "pkg unlock -y nginx"]
 
 
@@ -88,7 +90,7 @@ async def test_a_failed_upgrade_unlocks_as_well_and_is_reported(freebsd: FreeBsd
     with pytest.raises(
         ToolFailed, match=r"cannot upgrade all packages: .* exit status 3: pkg: no space left"
     ):
-        await freebsd.pkg.upgrade_all([Wanted("nginx", "1")])
+        await freebsd.pkg.upgrade_all([WantedPackage("nginx", "1")])
     assert freebsd.tools.calls()[-1] == "pkg unlock -y nginx"
 
 

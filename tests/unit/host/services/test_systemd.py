@@ -137,13 +137,13 @@ async def test_a_oneshot_may_exit(live: World) -> None:
 
 
 async def test_the_connection_breaks_while_a_job_runs(live: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    wait = systemd_bus.Visit.outcome
+    wait = systemd_bus.ManagerSession.outcome
 
-    async def break_and_wait(self: systemd_bus.Visit, job: str, seconds: float) -> str:
+    async def break_and_wait(self: systemd_bus.ManagerSession, job: str, seconds: float) -> str:
         await self.connection.close()
         return await wait(self, job, seconds)
 
-    monkeypatch.setattr(systemd_bus.Visit, "outcome", break_and_wait)
+    monkeypatch.setattr(systemd_bus.ManagerSession, "outcome", break_and_wait)
     live.peer.units["x.service"] = Unit()
     await live.manager.restart(KEY)
     assert live.peer.asked == ["RestartUnit x.service"]

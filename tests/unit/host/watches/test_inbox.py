@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodemanager.host.watches.event_reader import EventReader
-from nodemanager.host.watches.inbox import NOW, Concern, Inbox, Settle
+from nodemanager.host.watches.inbox import NOW, Concern, Inbox, SettleTime
 from nodemanager.plan.resources import ResourceId
 from support import examples
 
 SECONDS = 50.0
-SOON = Settle(0.002, 0.004)
-LATE = Settle(60.0, 120.0)
+SOON = SettleTime(0.002, 0.004)
+LATE = SettleTime(60.0, 120.0)
 IDS = tuple(ResourceId("file", f"/{number}") for number in range(6))
 
 concerns = st.builds(Concern, st.lists(st.sampled_from(IDS), min_size=1).map(tuple), st.booleans())
@@ -31,7 +31,7 @@ def concern(number: int) -> Concern:
 
 @settings(max_examples=examples.some(40), deadline=None)
 @given(added=additions)
-def test_whatever_is_added_comes_out(added: list[tuple[Concern, Settle, bool]]) -> None:
+def test_whatever_is_added_comes_out(added: list[tuple[Concern, SettleTime, bool]]) -> None:
     async def check() -> None:
         inbox = Inbox()
         wanted: set[ResourceId] = set()
@@ -77,7 +77,7 @@ async def test_who_never_becomes_quiet_is_told_of_all_the_same() -> None:
     task = asyncio.create_task(take())
     async with asyncio.timeout(SECONDS):
         while not taken.is_set():
-            inbox.add(concern(0), Settle(0.02, 0.05))
+            inbox.add(concern(0), SettleTime(0.02, 0.05))
             await asyncio.sleep(0)
     await task
     inbox.close()

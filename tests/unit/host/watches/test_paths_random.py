@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nodemanager.host.files import file_facts
-from nodemanager.host.files.file_facts import Digests
+from nodemanager.host.files.file_facts import DigestCache
 from nodemanager.host.files.tree import Tree
 from nodemanager.plan.facts import NOBODY, FileFact, Kind
 from support import examples
@@ -93,7 +93,7 @@ def attempt(root: Path, operation: tuple[str, str, str]) -> None:
 def look(tree: Tree) -> dict[str, FileFact]:
     """Return what is at each path; nobody cares how many directories are in one, nor who could."""
     tree.forget()
-    facts = {path: file_facts.observe(tree, path, None, Digests()) for path in MANAGED}
+    facts = {path: file_facts.observe(tree, path, None, DigestCache()) for path in MANAGED}
     digests = {
         path: tree_content(tree, path) if fact.kind is Kind.FILE else "" for path, fact in facts.items()
     }

@@ -18,7 +18,7 @@ from nodemanager.cli.settings import connect
 from nodemanager.cli.settings.durations import Duration
 from nodemanager.cli.views import forms, output
 from nodemanager.fleet.audit import evidence, searching
-from nodemanager.fleet.audit.searching import Question
+from nodemanager.fleet.audit.searching import RecordQuery
 
 FILE: Final = click.option(
     "--file", "path", type=click.Path(path_type=Path, exists=True),
@@ -61,7 +61,7 @@ def log(
     Whether they are as they were written, `nodemanager audit verify` tells.
     """
     begin = datetime.now(UTC) - timedelta(seconds=since) if since is not None else None
-    question = Question(host, actor, about, reason, verb, begin)
+    question = RecordQuery(host, actor, about, reason, verb, begin)
     found = searching.found(_records(_source(path, settings)), question)
     if form == "table":
         rows = [_row(one) for one in found]
@@ -99,11 +99,11 @@ def show(number: int, path: Path | None, settings: connect.Settings, form: str) 
     click.echo(report.text())
 
 
-def _source(path: Path | None, settings: connect.Settings) -> audit_log.Source:
+def _source(path: Path | None, settings: connect.Settings) -> audit_log.LogSource:
     return audit_log.of_path(path) if path is not None else asyncio.run(audit_log.of_cluster(settings))
 
 
-def _records(source: audit_log.Source) -> Iterator[Record]:
+def _records(source: audit_log.LogSource) -> Iterator[Record]:
     for line in source.lines:
         if not line.startswith(_MARKS):
             try:

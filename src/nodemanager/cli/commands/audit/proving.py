@@ -11,14 +11,14 @@ from typing import Any, Final
 import click
 
 from nodemanager.cli import audit_log
-from nodemanager.cli.audit_log import CLUSTER, Source
+from nodemanager.cli.audit_log import CLUSTER, LogSource
 from nodemanager.cli.settings import connect
 from nodemanager.cli.views import forms, output
 from nodemanager.fleet.audit import diagnosing, proving
 from nodemanager.fleet.audit.chain_merging import Alarm
-from nodemanager.fleet.audit.diagnosing import Finding
+from nodemanager.fleet.audit.diagnosing import AuditFinding
 from nodemanager.fleet.audit.told_chains import ToldChains
-from nodemanager.fleet.audit.verifying import Report, Verifier
+from nodemanager.fleet.audit.verifying import VerificationReport, Verifier
 from nodemanager.kube import errors, times
 from nodemanager.kube.wording import plural
 
@@ -86,7 +86,7 @@ def verify(
         sys.exit(BENT)
 
 
-def _expected(kept: list[str]) -> tuple[dict[int, bytes], list[Finding]]:
+def _expected(kept: list[str]) -> tuple[dict[int, bytes], list[AuditFinding]]:
     """Return roots by size of checkpoints, and where two of these contradict each other."""
     known: dict[int, bytes] = {}
     forks = []
@@ -94,7 +94,7 @@ def _expected(kept: list[str]) -> tuple[dict[int, bytes], list[Finding]]:
         for size, root in audit_log.expected(note).items():
             if known.setdefault(size, root) != root:
                 said = f"two checkpoints of {size} records that were kept have different roots"
-                forks.append(Finding(diagnosing.FORKED, 0, size - 1, said))
+                forks.append(AuditFinding(diagnosing.FORKED, 0, size - 1, said))
     return known, forks
 
 
@@ -107,7 +107,9 @@ def _compare_hosts(chains: ToldChains, settings: connect.Settings) -> list[str]:
     return []
 
 
-def _tell(source: Source, report: Report, missing: list[str], alarms: dict[str, Alarm]) -> None:
+def _tell(
+    source: LogSource, report: VerificationReport, missing: list[str], alarms: dict[str, Alarm]
+) -> None:
     for host, alarm in sorted(alarms.items()):
         click.echo(output.one_line(f"the chain of host {host}: {alarm.verdict}: {alarm.message}"))
     for one in report.findings:
@@ -130,7 +132,7 @@ def _tell(source: Source, report: Report, missing: list[str], alarms: dict[str, 
         )
 
 
-def _plain(report: Report, missing: list[str], alarms: dict[str, Alarm]) -> dict[str, Any]:
+def _plain(report: VerificationReport, missing: list[str], alarms: dict[str, Alarm]) -> dict[str, Any]:
     return {
         "intact": report.intact and not missing,
         "first": report.first,

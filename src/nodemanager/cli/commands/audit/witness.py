@@ -60,7 +60,7 @@ def cosign(where: str, path: Path, name: str, given: tuple[str, ...], settings: 
     with _memory(path.with_name(f"{path.name}.seen")) as memory:
         try:
             seen = witnessing.cosign(lines, memory.read(), keys, witness, int(datetime.now(UTC).timestamp()))
-        except (witnessing.Refused, notes.BadNote) as error:
+        except (witnessing.CosignatureRefused, notes.BadNote) as error:
             raise click.ClickException(str(error)) from None
         memory.write(seen)  # before anybody has the cosignature: we never cosign what we could forget
     click.echo(seen.note, nl=False)

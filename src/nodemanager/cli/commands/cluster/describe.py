@@ -44,7 +44,7 @@ def command(words: tuple[str, ...], settings: connect.Settings) -> None:
     raise click.exceptions.Exit(asyncio.run(_run(targets, settings)))
 
 
-async def _run(targets: list[kinds.Target], settings: connect.Settings) -> int:
+async def _run(targets: list[kinds.KindTarget], settings: connect.Settings) -> int:
     code, begun = 0, False
     async with connect.connect(settings) as client:
         for kind, name in [(target.kind, name) for target in targets for name in target.names]:

@@ -21,13 +21,13 @@ from nodemanager.kube import errors, selectors
 class Query:
     """What is asked for, and how to show it."""
 
-    targets: list[kinds.Target]
+    targets: list[kinds.KindTarget]
     settings: connect.Settings
     everywhere: bool = False
     selector: str = ""
     form: str = "table"
 
-    def selection(self, target: kinds.Target) -> Selection:
+    def selection(self, target: kinds.KindTarget) -> Selection:
         """Return the selection that lists, or watches, a target."""
         name = f"metadata.name={target.names[0]}" if target.names else ""
         return Selection("" if self.everywhere else self.settings.namespace, self.selector, name)
@@ -130,7 +130,7 @@ async def _print_whole(client: Client, query: Query) -> int:
 
 
 async def _read(
-    source: sources.Source, query: Query, target: kinds.Target
+    source: sources.Source, query: Query, target: kinds.KindTarget
 ) -> tuple[list[sources.ListedObject], int]:
     """Return the objects of a target, and exit code 1 if some that were named do not exist."""
     with kinds.installed(source.resource):
@@ -166,12 +166,12 @@ async def _watch(client: Client, query: Query) -> None:
         await WatchPrinter(source, selection, show=printer.show, warn=_warn).run(listing)
 
 
-def _source(client: Client, query: Query, target: kinds.Target) -> sources.Source:
+def _source(client: Client, query: Query, target: kinds.KindTarget) -> sources.Source:
     kind = sources.TableSource if query.form in printers.TABULAR else sources.ObjectSource
     return kind(client, target.kind.resource)
 
 
-def _printer(source: sources.Source, query: Query, target: kinds.Target) -> printers.Printer:
+def _printer(source: sources.Source, query: Query, target: kinds.KindTarget) -> printers.Printer:
     if isinstance(source, sources.TableSource):
         return printers.TablePrinter(
             source,

@@ -18,7 +18,7 @@ from nodemanager.cli.views import forms, output
 from nodemanager.cli.views.health import screen
 from nodemanager.client.verbs import Client
 from nodemanager.fleet import health
-from nodemanager.fleet.health import FleetHealth, Seen
+from nodemanager.fleet.health import FleetHealth, FleetSnapshot
 from nodemanager.kube import errors
 
 CODES: Final = {health.OK: 0, health.UNDERWAY: 0, health.UNWELL: 2, health.UNTOLD: 3}
@@ -85,7 +85,7 @@ async def _watch(client: Client, namespace: str, form: str, every: float) -> NoR
             if last is None:
                 raise
             found = health.unanswered(output.one_line(f"{error}; looking again"))
-            shown = _shown(found, Seen(), namespace, form)
+            shown = _shown(found, FleetSnapshot(), namespace, form)
         if form == "table" and sys.stdout.isatty():
             click.echo(HOME + shown, nl=False)
         elif found != last:
@@ -95,12 +95,12 @@ async def _watch(client: Client, namespace: str, form: str, every: float) -> NoR
 
 
 async def _look(client: Client, namespace: str, form: str) -> tuple[str, FleetHealth]:
-    seen: Seen = await reading.read(client, namespace)
+    seen: FleetSnapshot = await reading.read(client, namespace)
     found = health.judge(seen, datetime.now(UTC))
     return _shown(found, seen, namespace, form), found
 
 
-def _shown(found: FleetHealth, seen: Seen, namespace: str, form: str) -> str:
+def _shown(found: FleetHealth, seen: FleetSnapshot, namespace: str, form: str) -> str:
     if form != "table":
         return forms.dump(msgspec.to_builtins(found), form)
     style, now = output.Style.of(sys.stdout, os.environ), datetime.now(UTC)

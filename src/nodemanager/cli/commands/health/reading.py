@@ -13,7 +13,7 @@ from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
 from nodemanager.api.rights import operator_rights
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
-from nodemanager.fleet.health import OPERATOR, Seen
+from nodemanager.fleet.health import OPERATOR, FleetSnapshot
 from nodemanager.kube import errors
 from nodemanager.kube.core import LEASES, Lease
 from nodemanager.kube.objects import Resource, Untyped
@@ -22,7 +22,7 @@ T = TypeVar("T")
 NAMESPACES: Final[Resource[Untyped]] = Resource("", "v1", "Namespace", "namespaces", dict, namespaced=False)
 
 
-async def read(client: Client, namespace: str) -> Seen:
+async def read(client: Client, namespace: str) -> FleetSnapshot:
     """List all that is looked at, side by side. What we may not read is said; what there is not, is not."""
     unread: list[tuple[str, str]] = []
 
@@ -54,7 +54,7 @@ async def read(client: Client, namespace: str) -> Seen:
     lease, clusters, hosts, sets, maintenances = await asyncio.gather(*asked)
     if not (clusters or hosts or sets or maintenances or unread) and await _is_missing(client, namespace):
         unread.append((NAMESPACES.kind, f"there is no namespace {namespace}; name another one with -n"))
-    return Seen(clusters, hosts, sets, maintenances, unread, lease)
+    return FleetSnapshot(clusters, hosts, sets, maintenances, unread, lease)
 
 
 async def _is_missing(client: Client, namespace: str) -> bool:

@@ -15,7 +15,7 @@ from nodemanager.agent.declared.rendered_memory import RenderedMemory
 from nodemanager.cli.settings import host_options
 from nodemanager.cli.views import forms, output
 from nodemanager.host.process import runner
-from nodemanager.host.results import Outcome
+from nodemanager.host.results import ResourceOutcome
 from nodemanager.host.state.vault import Vault
 from nodemanager.rendering.renderer import Renderer
 
@@ -60,7 +60,7 @@ def command(paths: tuple[Path, ...], form: str, root: str, hostname: str) -> Non
         if results:  # else nothing of ours need be here
             checked.keep()
             rendered.keep()
-        if any(one.outcome is not Outcome.UNCHANGED for one in results):
+        if any(one.outcome is not ResourceOutcome.UNCHANGED for one in results):
             from nodemanager.cli import by_hand
 
             by_hand.applied(root, managed_host.identity.hostname, results)

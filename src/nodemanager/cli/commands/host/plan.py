@@ -26,7 +26,7 @@ from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.cli import agent_credential, fleet_preview, kinds
 from nodemanager.cli.applying import converging
 from nodemanager.cli.commands.host import apply
-from nodemanager.cli.fleet_preview import Question
+from nodemanager.cli.fleet_preview import PreviewQuestion
 from nodemanager.cli.manifests import manifest_folder
 from nodemanager.cli.settings import connect, host_options
 from nodemanager.cli.settings.durations import Duration
@@ -34,7 +34,7 @@ from nodemanager.cli.views import fleet_preview_view, forms, output, plan_view
 from nodemanager.cli.views.maintenance import preview_view
 from nodemanager.fleet.previews.proposing import SAMPLE
 from nodemanager.host.process import runner
-from nodemanager.host.state.ownership_ledger import LedgerError, OwnershipLedger
+from nodemanager.host.state.ownership_ledger import OwnershipLedger, OwnershipLedgerError
 from nodemanager.host.state.vault import Vault
 from nodemanager.kube import conditions
 from nodemanager.plan import set_doubts
@@ -126,7 +126,7 @@ def command(
     _check(paths, everything, options)
     if options["fleet"]:
         sample = None if everything else options["sample"] or SAMPLE
-        question = Question(paths, options["selector"], sample, options["prune"], options["timeout"])
+        question = PreviewQuestion(paths, options["selector"], sample, options["prune"], options["timeout"])
         with signals.terminable():  # what was asked is removed again
             code = asyncio.run(_fleet(settings, question, form))
         raise click.exceptions.Exit(code)
@@ -163,8 +163,8 @@ def _check(paths: tuple[Path, ...], everything: bool, options: dict[str, Any]) -
         raise click.ClickException("give --sample or --all, not both")
 
 
-async def _fleet(settings: connect.Settings, question: Question, form: str) -> int:
-    counter = preview_view.Counter(sys.stderr)
+async def _fleet(settings: connect.Settings, question: PreviewQuestion, form: str) -> int:
+    counter = preview_view.AnswerCounter(sys.stderr)
     async with connect.connect(settings) as client:
         with counter:
             outcome = await fleet_preview.look(client, settings.namespace, question, counter.show)
@@ -196,7 +196,7 @@ async def _prune(managed_host: ManagedHost, desired: Desired, told: SetsTold) ->
     ledger = OwnershipLedger(Vault(managed_host.tree.root, managed_host.state), keep=True)
     try:
         return await _put_back(managed_host, ledger, desired, told)
-    except LedgerError as error:
+    except OwnershipLedgerError as error:
         said = f"warning: cannot tell what would be taken back: {error}"
         click.echo(output.one_line(said), err=True)
         return []

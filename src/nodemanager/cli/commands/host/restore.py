@@ -19,7 +19,7 @@ from nodemanager.host.files.bucket import Backup, Bucket
 from nodemanager.host.files.file_batch import FileBatch, FileTools
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process import environment
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.host.state.journal import Journal
 from nodemanager.host.state.vault import Vault
 from nodemanager.plan import resources
@@ -91,12 +91,12 @@ async def _restore(tree: Tree, bucket: Bucket, backup: Backup, path: str) -> Res
     meta, data = backup.meta, bucket.read(backup)
     step = WriteFile(
         id=resources.file_id(path), sources=(), reason="restored", path=path,
-        before=file_facts.observe(tree, path, None, file_facts.Digests()),
+        before=file_facts.observe(tree, path, None, file_facts.DigestCache()),
         content=Content(data, hashlib.sha256(data).hexdigest()),
         mode=int(meta.mode, 8), uid=meta.uid, gid=meta.gid,
     )  # fmt: skip
     tools = FileTools(tree, bucket, Journal(tree), environment.host_runner(tree.root))
     (result,) = await FileBatch(tools).apply([step])
-    if result.outcome is not Outcome.CHANGED:
+    if result.outcome is not ResourceOutcome.CHANGED:
         raise HostError(result.message)
     return result

@@ -15,7 +15,7 @@ from nodemanager.api.maintenance.nodetask import NodeTask, is_ended
 from nodemanager.cli.maintenance import draining, judging, objects, previews, reading
 from nodemanager.cli.maintenance.draining import Leaving
 from nodemanager.cli.maintenance.judged import Judged
-from nodemanager.cli.maintenance.previews import Answer
+from nodemanager.cli.maintenance.previews import PreviewAnswer
 from nodemanager.cli.settings import connect
 from nodemanager.cli.settings.durations import Duration
 from nodemanager.cli.views import forms, output
@@ -70,7 +70,7 @@ def command(
 
 
 async def _plan(settings: connect.Settings, name: str, form: str, limit: int, timeout: float | None) -> int:
-    answers: dict[str, Answer] | None = None
+    answers: dict[str, PreviewAnswer] | None = None
     async with connect.connect(settings) as client:
         found = await read(client, settings.namespace, name, "plan")
         if timeout is not None:
@@ -88,7 +88,7 @@ async def _plan(settings: connect.Settings, name: str, form: str, limit: int, ti
     return code
 
 
-async def _preview(client: Client, namespace: str, found: Shown, timeout: float) -> dict[str, Answer]:
+async def _preview(client: Client, namespace: str, found: Shown, timeout: float) -> dict[str, PreviewAnswer]:
     """Have hosts asked, and return what they say within the time."""
     name, plan = found.judged.maintenance.metadata.name, found.judged.plan
     what = f"cannot preview {name}: "
@@ -105,7 +105,7 @@ async def _preview(client: Client, namespace: str, found: Shown, timeout: float)
         return previews.answers(asked, [])
     request = await previews.ask(client, namespace, name, plan_table.hash_of(found.judged))
     tasks: list[NodeTask] | None = None
-    counter = preview_view.Counter(sys.stderr)
+    counter = preview_view.AnswerCounter(sys.stderr)
     with contextlib.suppress(TimeoutError), counter:
         async with asyncio.timeout(timeout):
             async for tasks in previews.follow(client, namespace, name, request):
@@ -135,7 +135,7 @@ class Shown(NamedTuple):
 async def read(client: Client, namespace: str, name: str, doing: str) -> Shown:
     """Return what is decided about a maintenance, and what its drains would meet."""
     found = await objects.get(client, name, namespace, doing)
-    around = await reading.surroundings(client, namespace, [found])
+    around = await reading.read_maintenances(client, namespace, [found])
     judged = judging.judge(found, around)
     leaving, unread = await draining.leaving(client, judged, around)
     facts = judging.hosts(around.found)

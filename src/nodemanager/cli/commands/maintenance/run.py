@@ -14,7 +14,7 @@ from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
 from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEMPLATES
 from nodemanager.cli import completing
 from nodemanager.cli.maintenance import ad_hoc, following
-from nodemanager.cli.maintenance.ad_hoc import Wanted
+from nodemanager.cli.maintenance.ad_hoc import AdHocWork
 from nodemanager.cli.maintenance.following import Progressed
 from nodemanager.cli.settings import connect
 from nodemanager.cli.settings.durations import Duration
@@ -134,7 +134,7 @@ def _wanted(
     at_once: bool,
     window: str,
     **limits: Any,
-) -> Wanted:
+) -> AdHocWork:
     """Return what the options ask for; or raise what is wrong with them."""
     if sum((bool(selector), bool(hosts), everywhere)) != 1:
         raise click.UsageError(
@@ -146,7 +146,7 @@ def _wanted(
         selectors.parse_selector(selector)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="'--on'") from None
-    return Wanted(template, _values(values), selector, hosts, everywhere, window, _limits(**limits))
+    return AdHocWork(template, _values(values), selector, hosts, everywhere, window, _limits(**limits))
 
 
 def _values(given: tuple[str, ...]) -> dict[str, str]:
@@ -182,7 +182,7 @@ def _limits(max_unavailable: str, stop_after: int | None, drain: bool | None, ke
 
 async def _run(
     settings: connect.Settings,
-    wanted: Wanted,
+    wanted: AdHocWork,
     made: list[str],
     timeout: float | None,
     *,
@@ -214,7 +214,7 @@ async def _run(
     return _ended(name, last)
 
 
-def _whole(wanted: Wanted, namespace: str) -> dict[str, Any]:
+def _whole(wanted: AdHocWork, namespace: str) -> dict[str, Any]:
     from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
 
     body = ad_hoc.body(wanted)

@@ -17,7 +17,7 @@ from nodemanager.api.maintenance.nodeseries import NODE_SERIES
 from nodemanager.cli.manifests import manifest_files
 from nodemanager.cli.settings import host_options
 from nodemanager.fleet.simulation import gantt, scenario, svg
-from nodemanager.fleet.simulation.scenario import Scenario, Setting
+from nodemanager.fleet.simulation.scenario import Scenario, SimulationSettings
 from nodemanager.kube import manifests
 from nodemanager.kube.manifests import ManifestError
 from nodemanager.kube.objects import Resource
@@ -87,7 +87,7 @@ def command(
     """
     begin = (start or datetime.now(UTC).replace(second=0, microsecond=0)).replace(tzinfo=UTC)
     try:
-        engine, remarks = scenario.build(_read(paths), Setting(begin, hosts, failures, seed))
+        engine, remarks = scenario.build(_read(paths), SimulationSettings(begin, hosts, failures, seed))
         engine.run_until(begin + timedelta(days=days), rounds=1)
     except (ManifestError, ValueError, LookupError, OSError) as error:
         raise CannotSimulate(str(error)) from error

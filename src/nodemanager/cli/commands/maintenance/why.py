@@ -48,7 +48,7 @@ def command(node: str, settings: connect.Settings, form: str) -> None:
 async def _why(settings: connect.Settings, node: str, form: str) -> None:
     async with connect.connect(settings) as client:
         found = await reading.maintenances(client, settings.namespace)
-        around = await reading.surroundings(client, settings.namespace, found)
+        around = await reading.read_maintenances(client, settings.namespace, found)
         host = next((one for one in around.found.hosts if one.metadata.name == node), None)
         if host is None:
             raise click.ClickException(

@@ -19,7 +19,7 @@ from nodemanager.host.state.vault import Vault
 from nodemanager.kube.wording import plural
 
 
-class Row(NamedTuple):
+class OrphanRow(NamedTuple):
     """One resource that is left behind."""
 
     node: str
@@ -93,11 +93,11 @@ async def _take_back(settings: connect.Settings, name: str) -> None:
             await client.patch(MANAGED_NODES, name, settings.namespace, MergePatch({"metadata": patch}))
 
 
-def _here(root: str) -> list[Row]:
+def _here(root: str) -> list[OrphanRow]:
     ledger = OwnershipLedger(Vault(root), keep=True)
     try:
         return [
-            Row("", str(one), ", ".join(entry.names), entry.left)
+            OrphanRow("", str(one), ", ".join(entry.names), entry.left)
             for one, entry in sorted(ledger.owned.items())
             if entry.left
         ]
@@ -105,7 +105,7 @@ def _here(root: str) -> list[Row]:
         ledger.close()
 
 
-async def _reported(settings: connect.Settings, name: str) -> tuple[list[Row], int]:
+async def _reported(settings: connect.Settings, name: str) -> tuple[list[OrphanRow], int]:
     """Return what hosts report, and how much more there is that they have no room for."""
     async with connect.connect(settings) as client:
         with kinds.installed(MANAGED_NODES):
@@ -120,6 +120,6 @@ async def _reported(settings: connect.Settings, name: str) -> tuple[list[Row], i
     return rows, max(count - len(rows), 0)
 
 
-def _rows(node: ManagedNode) -> list[Row]:
+def _rows(node: ManagedNode) -> list[OrphanRow]:
     found = node.status.orphans.resources if node.status.orphans else []
-    return [Row(node.metadata.name, one.resource, one.configset, one.message) for one in found]
+    return [OrphanRow(node.metadata.name, one.resource, one.configset, one.message) for one in found]

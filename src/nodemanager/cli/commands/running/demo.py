@@ -74,7 +74,7 @@ def config_set(greeting: str) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class Stage:
+class DemoStage:
     """Everything that plays a part."""
 
     root: Path
@@ -153,7 +153,7 @@ async def _play(folder: Path) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _stage(folder: Path) -> AsyncIterator[Stage]:
+async def _stage(folder: Path) -> AsyncIterator[DemoStage]:
     """Start an API on SQLite, and an agent whose host is a folder."""
     root = folder / "host"
     (root / "etc" / "app").mkdir(parents=True)
@@ -167,7 +167,7 @@ async def _stage(folder: Path) -> AsyncIterator[Stage]:
             agent = service.build(client, options, Registry())
             tasks.append(asyncio.create_task(agent.manager.run(), name="agent"))
             try:
-                yield Stage(root, client, agent, output.Style.of(sys.stdout, os.environ))
+                yield DemoStage(root, client, agent, output.Style.of(sys.stdout, os.environ))
             finally:
                 await end(tasks[1:])
                 agent.close()
@@ -175,7 +175,7 @@ async def _stage(folder: Path) -> AsyncIterator[Stage]:
         await end(tasks)
 
 
-async def _declare(stage: Stage) -> None:
+async def _declare(stage: DemoStage) -> None:
     stage.say("1. A Kubernetes API on SQLite is up, and an agent manages a folder as if it were a host.")
     node = await stage.until(
         "the first report of the agent",
@@ -191,7 +191,7 @@ async def _declare(stage: Stage) -> None:
     stage.show("cat /etc/motd /etc/fleet.txt", _read(stage, "motd") + _read(stage, "fleet.txt"))
 
 
-async def _drift(stage: Stage) -> None:
+async def _drift(stage: DemoStage) -> None:
     stage.say("3. At 2 a.m. somebody edits the file by hand, and leaves another one behind.")
     (stage.root / "etc/motd").write_text("quick fix, will clean up later\n")
     (stage.root / "etc/app/leftover.conf").write_text("debug=1\n")
@@ -211,7 +211,7 @@ async def _drift(stage: Stage) -> None:
     stage.show("nodemanager backups", "\n".join(f"{one.digest[:16]}  {one.meta.path}" for one in kept))
 
 
-async def _change(stage: Stage) -> None:
+async def _change(stage: DemoStage) -> None:
     stage.say("6. A change of the declaration reaches the host at once.")
     began = time.monotonic()
     spec = config_set("Welcome, and mind the gap")["spec"]
@@ -223,9 +223,9 @@ async def _change(stage: Stage) -> None:
     click.echo(f"  ({(time.monotonic() - began) * 1000:.0f} ms after kubectl apply)")
 
 
-def _read(stage: Stage, name: str) -> str:
+def _read(stage: DemoStage, name: str) -> str:
     return (stage.root / "etc" / name).read_text(encoding="utf-8")
 
 
-def _names(stage: Stage) -> str:
+def _names(stage: DemoStage) -> str:
     return "\n".join(sorted(path.name for path in (stage.root / "etc/app").iterdir()))

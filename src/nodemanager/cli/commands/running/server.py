@@ -17,7 +17,7 @@ from nodemanager import __version__
 from nodemanager.cli.embedded import embedded_api, server_metrics
 from nodemanager.cli.settings import logs
 from nodemanager.cli.settings.addresses import endpoint_options
-from nodemanager.cli.settings.audit_options import AuditSettings, audit_options
+from nodemanager.cli.settings.audit_options import ApiAuditSettings, audit_options
 from nodemanager.cli.settings.command_group import CommandGroup
 from nodemanager.runtime.manager import Manager
 from nodemanager.server.embedded import DATABASE, EmbeddedServer, ServerOptions
@@ -68,7 +68,7 @@ def command(
     ctx: click.Context,
     data_dir: Path | None,
     endpoint: Endpoint,
-    audit: AuditSettings,
+    audit: ApiAuditSettings,
     log_level: str,
     log_format: str,
     request_log: bool,

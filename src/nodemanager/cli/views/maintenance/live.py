@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol, TextIO
 
 from nodemanager.api.maintenance.maintenance_status import HostCounts
-from nodemanager.cli.maintenance.following import HostState, Progressed
+from nodemanager.cli.maintenance.following import FollowedHost, Progressed
 from nodemanager.cli.views import output
 from nodemanager.cli.views.maintenance import progress
 from nodemanager.kube.wording import plural
@@ -34,15 +34,15 @@ def of(stream: TextIO | None = None) -> Show:
     out = stream or sys.stdout
     if out.isatty() and os.environ.get("TERM") != "dumb":
         return InPlace(out, output.Style.of(out, os.environ))
-    return Lines(out)
+    return ProgressLines(out)
 
 
-class Lines:
+class ProgressLines:
     """One line for each change of each host."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
-        self._known: Mapping[str, HostState] = {}
+        self._known: Mapping[str, FollowedHost] = {}
         self._phase = ""
 
     def show(self, now: Progressed) -> None:
@@ -99,7 +99,7 @@ class InPlace:
         more = len(shown) - len(rows)
         return [head, *rows, *([f"  ... and {plural(more, 'host')} more"] if more else [])]
 
-    def _row(self, host: str, state: HostState, width: int) -> str:
+    def _row(self, host: str, state: FollowedHost, width: int) -> str:
         head = f"  {host}  {output.one_line(state.state)}"[:width]
         room = width - len(head) - 2
         message = output.one_line(state.message, room) if room > 20 else ""

@@ -12,7 +12,7 @@ from nodemanager.cli.maintenance.judged import Judged, RealtimeJudged
 from nodemanager.cli.views import output
 from nodemanager.cli.views.maintenance import progress, wait_view
 from nodemanager.fleet.maintenance import reasons
-from nodemanager.fleet.maintenance.progress import Progress
+from nodemanager.fleet.maintenance.progress import RunProgress
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import times
 from nodemanager.kube.wording import plural
@@ -62,7 +62,7 @@ def hosts(judged: Judged) -> list[Planned]:
 
 
 def _state(judged: Judged, host: str) -> str:
-    return judged.hosts.progress.get(host, Progress()).stage.value
+    return judged.hosts.progress.get(host, RunProgress()).stage.value
 
 
 def _reason(judged: Judged, host: str) -> str:

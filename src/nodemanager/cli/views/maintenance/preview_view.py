@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final, TextIO
 
-from nodemanager.cli.maintenance.previews import Answer
+from nodemanager.cli.maintenance.previews import PreviewAnswer
 from nodemanager.cli.views import output
 from nodemanager.kube.wording import listed, plural
 
@@ -15,7 +15,7 @@ PACKAGES: Final = 5
 HOSTS: Final = 5
 
 
-class Counter:
+class AnswerCounter:
     """How many hosts have answered: in place on a terminal, a line for each change elsewhere."""
 
     def __init__(self, out: TextIO) -> None:
@@ -37,7 +37,7 @@ class Counter:
         self._out.flush()
 
 
-def text(answers: Mapping[str, Answer]) -> str:
+def text(answers: Mapping[str, PreviewAnswer]) -> str:
     """Return the answers for people: what most hosts say comes first, who says nothing last."""
     groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
     silent: dict[tuple[str, str], list[str]] = {}
@@ -68,7 +68,7 @@ def _packages(found: tuple[tuple[str, str], ...], total: int) -> str:
     return f"{plural(total, 'package')} ({named}{more})"
 
 
-def plain(answers: Mapping[str, Answer]) -> list[dict[str, Any]]:
+def plain(answers: Mapping[str, PreviewAnswer]) -> list[dict[str, Any]]:
     """Return the answers for programs."""
     return [
         {

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from nodemanager.cli.views import output
-from nodemanager.fleet.maintenance.decide import Wait
+from nodemanager.fleet.maintenance.decide import HostWait
 from nodemanager.fleet.maintenance.reasons import remedy
 from nodemanager.kube import times
 
@@ -28,7 +28,7 @@ class Why(NamedTuple):
     """What is known beyond the code."""
 
 
-def why(host: str, wait: Wait, maintenance: str, run: str, message: str = "") -> Why:
+def why(host: str, wait: HostWait, maintenance: str, run: str, message: str = "") -> Why:
     """Return why a host of a maintenance waits."""
     return Why(
         wait.reason.value, maintenance, run, wait.object, wait.since, wait.next_check,

@@ -31,8 +31,8 @@ from nodemanager.api.maintenance.notifications import (
     WINDOW_CLOSED,
 )
 from nodemanager.controllers.node_maintenances.status.maintenance_conditions import REALTIME_KEPT
-from nodemanager.fleet.maintenance.decide import Decision
-from nodemanager.fleet.maintenance.progress import Stage
+from nodemanager.fleet.maintenance.decide import MaintenanceDecision
+from nodemanager.fleet.maintenance.progress import HostStage
 from nodemanager.kube import conditions, times, wording
 
 SHOWN: Final = 5
@@ -40,12 +40,12 @@ MAX_MESSAGE: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StatusChange:
     """A status that is about to be written, and what it comes from."""
 
     maintenance: NodeMaintenance
     made: NodeMaintenanceStatus
-    decision: Decision | None
+    decision: MaintenanceDecision | None
     ended: EndedRun | None
     now: datetime
     enforced: bool = True
@@ -61,10 +61,10 @@ class Change:
     @property
     def failed(self) -> int:
         """How many of its hosts have failed."""
-        return self.decision.counts()[Stage.FAILED] if self.decision is not None else 0
+        return self.decision.counts()[HostStage.FAILED] if self.decision is not None else 0
 
 
-def noticed(change: Change) -> NodeMaintenanceStatus:
+def noticed(change: StatusChange) -> NodeMaintenanceStatus:
     """Return a status with what people are told of it."""
     made = change.made
     if made.run is not None and made.run.failed != change.failed:
@@ -84,7 +84,7 @@ def noticed(change: Change) -> NodeMaintenanceStatus:
     return msgspec.structs.replace(made, notices=notices[-MAX_NOTICES:])
 
 
-def _happened(change: Change) -> Iterator[tuple[str, str]]:
+def _happened(change: StatusChange) -> Iterator[tuple[str, str]]:
     old, new = change.maintenance.status, change.made
     before = old.run.id if old.run is not None else ""
     if new.run is not None and new.run.id != before:
@@ -124,7 +124,7 @@ def newly_escalated(old: NodeMaintenanceStatus, new: NodeMaintenanceStatus) -> s
     return f"somebody changed what is to be looked at by a person, on {named}: {look}"
 
 
-def _approvals(change: Change) -> Iterator[str]:
+def _approvals(change: StatusChange) -> Iterator[str]:
     """Yield for what somebody is asked, if that is new: also another plan, which voids what was said.
 
     A run and what is enforced at all times have plans of their own, and either may wait while the other does.
@@ -146,16 +146,16 @@ def _hash(plan: PlanState | RealtimePlan | None) -> str:
     return plan.hash if plan is not None else ""
 
 
-def _has_closed(change: Change) -> bool:
+def _has_closed(change: StatusChange) -> bool:
     old, new = change.maintenance.status, change.made
     closed = old.window is not None and old.window.open and new.window is not None and not new.window.open
     return closed and new.hosts is not None and new.hosts.waiting > 0
 
 
-def _failures(change: Change, count: int) -> str:
+def _failures(change: StatusChange, count: int) -> str:
     """Return the hosts that failed last, and why."""
     found = change.decision.progress if change.decision is not None else {}
-    failed = [(name, one) for name, one in found.items() if one.stage is Stage.FAILED]
+    failed = [(name, one) for name, one in found.items() if one.stage is HostStage.FAILED]
     failed.sort(key=lambda each: each[1].ended or change.now, reverse=True)
     said = [f"{name} ({one.reason})" for name, one in failed[: min(count, SHOWN)]]
     more = f" and {count - SHOWN} more" if count > SHOWN else ""

@@ -37,14 +37,14 @@ from nodemanager.controllers.node_maintenances.status.maintenance_conditions imp
     SHOWN,
     conditions_of,
 )
-from nodemanager.controllers.node_maintenances.status.noticing import Change
+from nodemanager.controllers.node_maintenances.status.noticing import StatusChange
 from nodemanager.fleet.maintenance import runs
-from nodemanager.fleet.maintenance.decide import Decision, Wait
+from nodemanager.fleet.maintenance.decide import HostWait, MaintenanceDecision
 from nodemanager.fleet.maintenance.openings import WindowView
-from nodemanager.fleet.maintenance.passes import Look
-from nodemanager.fleet.maintenance.progress import Stage
+from nodemanager.fleet.maintenance.passes import MaintenanceLook
+from nodemanager.fleet.maintenance.progress import HostStage
 from nodemanager.fleet.maintenance.reasons import Reason, remedy
-from nodemanager.fleet.maintenance.runs import Judgement
+from nodemanager.fleet.maintenance.runs import OperationJudgement
 from nodemanager.kube import conditions, times, wording
 from nodemanager.kube.conditions import Condition
 
@@ -62,11 +62,11 @@ _PHASES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class StatusInputs:
     """All that a status is made of."""
 
     maintenance: NodeMaintenance
-    look: Look
+    look: MaintenanceLook
     run: RunState | None
     """The run that is under way after this look."""
     ended: EndedRun | None
@@ -132,7 +132,7 @@ def _shown_conditions(old: Sequence[Condition], new: Sequence[Condition]) -> Ite
             yield News(after.reason, after.message, bad=True)
 
 
-def status_of(record: Record) -> NodeMaintenanceStatus:
+def status_of(record: StatusInputs) -> NodeMaintenanceStatus:
     """Return the status after a look."""
     old, maintenance = record.maintenance.status, record.maintenance
     decision = record.look.decision
@@ -160,7 +160,7 @@ def status_of(record: Record) -> NodeMaintenanceStatus:
     phase = _phase(record, made)
     made = msgspec.structs.replace(made, phase=phase)
     enforced = record.realtime is None or record.realtime.approved
-    made = noticing.noticed(Change(maintenance, made, decision, record.ended, record.now, enforced))
+    made = noticing.noticed(StatusChange(maintenance, made, decision, record.ended, record.now, enforced))
     stopped = _stop_text(decision, maintenance.metadata.name) if decision and phase == "Stopped" else ""
     said = conditions_of(maintenance, made, record.problem, record.realtime, record.now, stopped)
     return msgspec.structs.replace(made, conditions=[_plain(one) for one in said])
@@ -175,26 +175,26 @@ def _plain(said: Condition) -> Condition:
     return msgspec.structs.replace(said, message=wording.flat(said.message, MAX_CONDITION))
 
 
-def host_counts(decision: Decision) -> HostCounts:
+def host_counts(decision: MaintenanceDecision) -> HostCounts:
     """Return how many hosts of a run are how far."""
     found = decision.counts()
-    total, done = sum(found.values()), found[Stage.SUCCEEDED]
+    total, done = sum(found.values()), found[HostStage.SUCCEEDED]
     return HostCounts(
-        total=total, waiting=found[Stage.WAITING], running=found[Stage.RUNNING], succeeded=done,
-        failed=found[Stage.FAILED], skipped=found[Stage.SKIPPED], text=f"{done}/{total}",
+        total=total, waiting=found[HostStage.WAITING], running=found[HostStage.RUNNING], succeeded=done,
+        failed=found[HostStage.FAILED], skipped=found[HostStage.SKIPPED], text=f"{done}/{total}",
     )  # fmt: skip
 
 
-def waiting(waits: Iterable[Wait], name: str) -> list[WaitReason]:
+def waiting(waits: Iterable[HostWait], name: str) -> list[WaitReason]:
     """Return why hosts wait, one entry for each reason and object, those of most hosts first."""
-    by_reason: dict[Reason, list[Wait]] = {}
+    by_reason: dict[Reason, list[HostWait]] = {}
     for wait in waits:
         by_reason.setdefault(wait.reason, []).append(wait)
     ordered = sorted(by_reason.items(), key=lambda one: (-len(one[1]), one[0]))
     return [_reason(reason, found, name) for reason, found in ordered[:MAX_REASONS]]
 
 
-def _reason(reason: Reason, found: Sequence[Wait], name: str) -> WaitReason:
+def _reason(reason: Reason, found: Sequence[HostWait], name: str) -> WaitReason:
     objects = {wait.object for wait in found}
     about = wording.flat(objects.pop(), MAX_OBJECT) if len(objects) == 1 else ""
     checks = [wait.next_check for wait in found if wait.next_check is not None]
@@ -218,7 +218,7 @@ def _window(view: WindowView) -> WindowState:
     return WindowState(open=view.open, opens_at=opens, closes_at=closes, text=text)
 
 
-def _operation(record: Record, judged: Judgement) -> OperationState:
+def _operation(record: StatusInputs, judged: OperationJudgement) -> OperationState:
     old = next(
         (one for one in record.maintenance.status.operations if one.name == judged.operation), None
     ) or OperationState(name=judged.operation)
@@ -248,12 +248,12 @@ def _is_news(old: OperationState, slot: datetime) -> bool:
     return old.last_slot is None or slot > datetime.fromisoformat(old.last_slot)
 
 
-def _is_slot(record: Record, operation: str) -> bool:
+def _is_slot(record: StatusInputs, operation: str) -> bool:
     found = _declared(record, operation)
     return found is not None and found.type != ONE_SHOT
 
 
-def _is_over(record: Record, state: OperationState) -> bool:
+def _is_over(record: StatusInputs, state: OperationState) -> bool:
     """Tell whether an operation was done as it is declared now: a one-shot may have become another."""
     found = _declared(record, state.name)
     if found is not None and found.type == ONE_SHOT:
@@ -261,11 +261,11 @@ def _is_over(record: Record, state: OperationState) -> bool:
     return bool(state.last_slot)
 
 
-def _declared(record: Record, operation: str) -> Operation | None:
+def _declared(record: StatusInputs, operation: str) -> Operation | None:
     return next((one for one in record.maintenance.spec.operations if one.name == operation), None)
 
 
-def _history(record: Record) -> list[EndedRun]:
+def _history(record: StatusInputs) -> list[EndedRun]:
     """Return the runs that have ended, the newest first, as many as are wanted of each."""
     spec, old = record.maintenance.spec, record.maintenance.status.history
     found = [record.ended, *old] if record.ended is not None else list(old)
@@ -282,14 +282,14 @@ def _history(record: Record) -> list[EndedRun]:
     return kept
 
 
-def _phase(record: Record, made: NodeMaintenanceStatus) -> str:
+def _phase(record: StatusInputs, made: NodeMaintenanceStatus) -> str:
     look, decision = record.look, record.look.decision
     if record.run is not None:
         if decision is None:
             return "Running"
         if decision.stops:
             return "Stopped"
-        if decision.counts()[Stage.RUNNING] or decision.starts:
+        if decision.counts()[HostStage.RUNNING] or decision.starts:
             return "Running"
         reasons = {wait.reason for wait in decision.waits}
         return next((_PHASES[one] for one in _WHOLE if one in reasons), "Running")
@@ -304,14 +304,14 @@ def _phase(record: Record, made: NodeMaintenanceStatus) -> str:
     return "WaitingForWindow" if look.reason is Reason.WINDOW_CLOSED else "WaitingForSlot"
 
 
-def _last_outcome(record: Record) -> str:
+def _last_outcome(record: StatusInputs) -> str:
     status = record.maintenance.status
     if status.phase in ("Succeeded", "Failed"):
         return status.phase
     return status.history[0].outcome if status.history else SUCCEEDED
 
 
-def _stop_text(decision: Decision, name: str) -> str:
+def _stop_text(decision: MaintenanceDecision, name: str) -> str:
     """Return why a run has stopped, also if no host is left that waits for it, and what has it go on."""
-    failed = wording.plural(decision.counts()[Stage.FAILED], "host")
+    failed = wording.plural(decision.counts()[HostStage.FAILED], "host")
     return f"{failed} failed: {decision.stops[0].object}. {remedy(Reason.STOPPED, name)}"

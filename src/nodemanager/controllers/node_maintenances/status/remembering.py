@@ -11,17 +11,17 @@ from nodemanager.api.maintenance.maintenance_status import EndedRun, NodeMainten
 from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_ABORT, ANNOTATION_RETRY, NodeMaintenance
 from nodemanager.controllers.node_maintenances.status import recording
 from nodemanager.fleet.maintenance import runs
-from nodemanager.fleet.maintenance.decide import Decision
+from nodemanager.fleet.maintenance.decide import MaintenanceDecision
 from nodemanager.fleet.maintenance.facts import Run
-from nodemanager.fleet.maintenance.passes import Look
+from nodemanager.fleet.maintenance.passes import MaintenanceLook
 from nodemanager.fleet.maintenance.reasons import Reason
-from nodemanager.fleet.maintenance.runs import Memory
+from nodemanager.fleet.maintenance.runs import OperationMemory
 from nodemanager.kube import times
 
 
-def memories(status: NodeMaintenanceStatus) -> dict[str, Memory]:
+def memories(status: NodeMaintenanceStatus) -> dict[str, OperationMemory]:
     """Return what is remembered of operations."""
-    return {one.name: Memory(_moment(one.last_slot), one.done) for one in status.operations}
+    return {one.name: OperationMemory(_moment(one.last_slot), one.done) for one in status.operations}
 
 
 def run_of(maintenance: NodeMaintenance) -> Run | None:
@@ -65,7 +65,7 @@ def began(uid: str, due: Mapping[str, str], now: datetime) -> RunState:
     )
 
 
-def kept(run: RunState, look: Look, now: datetime) -> RunState:
+def kept(run: RunState, look: MaintenanceLook, now: datetime) -> RunState:
     """Return a run that goes on, and remembers that it was stopped, or is being replaced."""
     changes: dict[str, object] = {}
     if look.decision is not None and look.decision.stops and run.stopped_at is None:
@@ -75,7 +75,7 @@ def kept(run: RunState, look: Look, now: datetime) -> RunState:
     return msgspec.structs.replace(run, **changes)
 
 
-def ended(run: RunState, decision: Decision, now: datetime) -> EndedRun:
+def ended(run: RunState, decision: MaintenanceDecision, now: datetime) -> EndedRun:
     """Return a run that has ended."""
     return EndedRun(
         id=run.id, operations=run.operations, outcome=decision.outcome, started_at=run.started_at,

@@ -20,7 +20,7 @@ from nodemanager.client.calls import DeleteOptions
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.subresources import write_status
 from nodemanager.controllers.node_maintenances.status import recording
-from nodemanager.controllers.node_maintenances.status.recording import Record
+from nodemanager.controllers.node_maintenances.status.recording import StatusInputs
 from nodemanager.controllers.registration import ControllerContext
 from nodemanager.kube import errors
 from nodemanager.kube.objects import ObjectKey, key_of
@@ -50,7 +50,7 @@ class MaintenanceWriter:
         """Tell whether we have written a newer status than this one."""
         return self._behind.get(key_of(maintenance)) == maintenance.metadata.resource_version
 
-    async def write(self, record: Record) -> None:
+    async def write(self, record: StatusInputs) -> None:
         """Write the status after a look, and tell what is new."""
         maintenance = record.maintenance
         wanted = recording.status_of(record)

@@ -24,14 +24,14 @@ from nodemanager.api.maintenance.nodetask import RUN
 from nodemanager.controllers.disruption.holding import DrainRules
 from nodemanager.controllers.node_maintenances.ahead import UPGRADING, HostsAhead, TasksAhead
 from nodemanager.controllers.node_maintenances.inputs import Problem
-from nodemanager.controllers.node_maintenances.orders import Orders, Work
+from nodemanager.controllers.node_maintenances.orders import Orders, TaskWork
 from nodemanager.controllers.node_maintenances.upgrades.group_locks import GroupLocks
 from nodemanager.controllers.node_maintenances.upgrades.marks import UpgradeMarks
 from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver, Visited
 from nodemanager.fleet.maintenance import claims, reasons, visits
-from nodemanager.fleet.maintenance.budget import Room
+from nodemanager.fleet.maintenance.budget import BudgetRoom
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.decide import Wait
+from nodemanager.fleet.maintenance.decide import HostWait
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import Move, VisitRules
@@ -61,11 +61,11 @@ _UNHEARD: Final = (Reason.HOST_SILENT, Reason.HOST_WITHOUT_AGENT, Reason.CLOCK_D
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class UpgradeInputs:
     """What is known of hosts besides their own objects."""
 
     facts: Callable[[ManagedNode], HostFacts]
-    rooms: Callable[[str], Awaitable[list[tuple[str, Room]]]]
+    rooms: Callable[[str], Awaitable[list[tuple[str, BudgetRoom]]]]
     """Returns what the budgets of maintenances that run in a namespace leave, with their names."""
     unrecorded: Callable[[str], Problem | None]
     """Returns why nothing new may begin in a namespace."""
@@ -81,7 +81,7 @@ class UpgradeVisits:
     tasks: TasksAhead
     locks: GroupLocks
     marks: UpgradeMarks
-    sight: Sight
+    sight: UpgradeInputs
     events: EventRecorder
     _told: dict[str, tuple[str, Reason]] = field(default_factory=dict)
     """Why hosts were told to wait for which slot, by uid."""
@@ -163,9 +163,9 @@ class UpgradeVisits:
         reboots = upgrade_tasks.reboots_always(host.metadata.annotations)
         steps = tuple(upgrade_tasks.steps(reboots=reboots))
 
-        def work(made: Claim) -> Work:
+        def work(made: Claim) -> TaskWork:
             slot = upgrade_tasks.slot_of_run(made.run)
-            return Work(steps, made.expires, not_after=made.since + TO_BEGIN, not_before=slot)
+            return TaskWork(steps, made.expires, not_after=made.since + TO_BEGIN, not_before=slot)
 
         return Undertaking(host, _rules(host), work, DrainRules(), now, ending=ending)
 
@@ -178,7 +178,7 @@ class UpgradeVisits:
             return None
         if not deciding.is_plausible(slot, until, now):  # before anything is reckoned with it
             name = host.metadata.name
-            self._tell(host, due.slot, Wait(name, Reason.CLOCK_DIFFERS, f"managednode/{name}"))
+            self._tell(host, due.slot, HostWait(name, Reason.CLOCK_DIFFERS, f"managednode/{name}"))
             return None
         runs = {task.metadata.labels.get(RUN) for task in self.tasks.of(host.metadata.uid)}
         used = upgrade_tasks.run_of(slot) in runs
@@ -201,7 +201,7 @@ class UpgradeVisits:
                 other = await self.locks.take(host, one.group) if one.group else ""
                 if other:
                     said = f"lease/{one.group}, held by {other}"
-                    wait = Wait(one.facts.name, Reason.GROUP_BUSY, said)
+                    wait = HostWait(one.facts.name, Reason.GROUP_BUSY, said)
                     self._tell(host, times.rfc3339(one.slot), wait)
                     continue
                 await self._visit(host, one, now)
@@ -233,7 +233,7 @@ class UpgradeVisits:
             said = "nothing is cordoned and drained: no Kubernetes Node has the name of this host"
             self.events.normal(MANAGED_NODES, host, "UpgradeNotDrained", said)
 
-    def _tell(self, host: ManagedNode, slot: str, wait: Wait) -> None:
+    def _tell(self, host: ManagedNode, slot: str, wait: HostWait) -> None:
         """Tell why a host waits, when it is news."""
         if self._told.get(host.metadata.uid) == (slot, wait.reason):
             return
@@ -259,6 +259,6 @@ def _rules(host: ManagedNode) -> VisitRules:
     return VisitRules(cordons=True, drains=True, drain_timeout=timeout, proof_timeout=PROOF)
 
 
-def _nothing(claim: Claim) -> Work:
+def _nothing(claim: Claim) -> TaskWork:
     """Make no task: it is only written down that a host is begun with."""
-    return Work((), claim.expires)
+    return TaskWork((), claim.expires)

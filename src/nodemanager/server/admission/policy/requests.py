@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from nodemanager.kube.admission.constraints import AdmissionTarget, Labels, as_version
-from nodemanager.kube.admission.policies import Inputs
+from nodemanager.kube.admission.policies import PolicyInputs
 from nodemanager.kube.cel.lib.authz import AuthorizerValue
 from nodemanager.kube.objects import Untyped
 from nodemanager.kube.rbac.identity import Attributes
@@ -116,7 +116,7 @@ class PolicyRequest:
 
     def inputs(
         self, matched: AdmissionTarget, authorizer: Authorizer, param: Untyped | None = None
-    ) -> Inputs:
+    ) -> PolicyInputs:
         """Return what the expressions of a policy see."""
         target = self.target
         about = Attributes(
@@ -124,7 +124,7 @@ class PolicyRequest:
         )
         asked = AuthorizerValue(self.change.user, authorizer.decide, about)
         new, old = self.objects(matched)
-        return Inputs(self.request(matched), new, old, self.namespace_object, param, asked)
+        return PolicyInputs(self.request(matched), new, old, self.namespace_object, param, asked)
 
     def _kind_of(self, target: AdmissionTarget) -> ServedKind:
         kind = self._hub.catalogue.find(target.group, target.version, target.resource)
