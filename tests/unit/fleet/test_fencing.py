@@ -56,3 +56,10 @@ def test_a_host_that_was_made_anew_gets_a_token_above_those_that_it_has_forgotte
     before = fencing.token_of(host(fencing.newer_token(host(None), "a", NOW)), "a")
     later = datetime.fromtimestamp(STAMP + 1, UTC)
     assert fencing.token_of(host(fencing.newer_token(host(None), "b", later)), "b") > before
+
+
+def test_a_token_is_never_the_number_that_says_that_there_is_none() -> None:
+    """However wrong the clock is."""
+    found = fencing.newer_token(host(None), "a", datetime.fromtimestamp(0, UTC))
+    assert found == "1 a"
+    assert fencing.token_of(host(found), "a") == 1

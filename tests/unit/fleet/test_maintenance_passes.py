@@ -165,3 +165,11 @@ def test_a_run_that_is_ended_already_says_on_why() -> None:
     found = look(known, REPLACES, running=frozenset(("it",)))
     assert found.decision is not None
     assert {one.host: one.reason for one in found.decision.waits}["b"] is Reason.ABORTED
+
+
+def test_nothing_else_is_due_while_a_host_is_in_work() -> None:
+    other = operation("other", type="cron", schedule="15 6 * * *")
+    found = look(under_way(host("a", claim=WORKED_ON)), REPLACES, other, running=frozenset(("it",)))
+    assert [one.operation for one in found.judgements if one.due] == []
+    free = look(LEFT, REPLACES, other, running=frozenset(("it",)))
+    assert [one.operation for one in free.judgements if one.due] == ["it", "other"]
