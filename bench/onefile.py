@@ -23,6 +23,7 @@ SIZE = Goal(25.0, "MiB")
 START = Goal(300.0, "ms")
 RESIDENT = Goal(36.0, "MiB")
 ONCE = Goal(250.0, "ms")
+FOREIGN = Goal(1.0, "MiB")
 _TITLE = "the static program; the ratio is relative to bin/manager"
 _HOST = "bench"
 
@@ -35,6 +36,7 @@ class Cost:
     start: list[float] = field(default_factory=list)
     start_cpu: list[float] = field(default_factory=list)
     resident: list[float] = field(default_factory=list)
+    growth: list[float] = field(default_factory=list)
     cold: list[float] = field(default_factory=list)
     noop: list[float] = field(default_factory=list)
     noop_cpu: list[float] = field(default_factory=list)
@@ -116,7 +118,7 @@ def _agents(
     settings: Settings, folder: Path, both: Mapping[str, Path], costs: Mapping[str, Cost], wanted: Work,
     kubeconfig: Path, env: Mapping[str, str],
 ) -> None:  # fmt: skip
-    """Measure starts of the agent on a host that is as it should be."""
+    """Measure starts of the agent on a host that is as it should be, and with sets for others."""
     root = folder / "root"
     work.make_root(root)
     agents.declare(kubeconfig, wanted)
@@ -132,6 +134,11 @@ def _agents(
                     costs[name].start.append(agent.seconds * 1000)
                     costs[name].start_cpu.append(agent.cpu * 1000)
                     costs[name].resident.append(agent.at_rest())
+    agents.declare_foreign(kubeconfig, settings.pick(500, 50))
+    for _ in range(settings.pick(3, 1)):
+        for name, path in both.items():
+            with agents.running(kubeconfig, root, _HOST, sets, [str(path)], env) as among:
+                costs[name].growth.append(among.at_rest() - statistics.median(costs[name].resident))
 
 
 def _rows(both: Mapping[str, Path], costs: Mapping[str, Cost]) -> list[Row]:
@@ -147,4 +154,9 @@ def _rows(both: Mapping[str, Path], costs: Mapping[str, Cost]) -> list[Row]:
             ratio = statistics.median(one / other for one, other in zip(values, others, strict=True))
             judged = goal if name == STATIC else None
             rows.append(Row(f"{what}, {name}", statistics.median(values), unit, ratio, judged))
+    for name, cost in costs.items():
+        grown, judged = statistics.median(cost.growth), FOREIGN if name == STATIC else None
+        rows.append(
+            Row(f"growth with ConfigSets of 26 KB for other hosts, {name}", grown, "MiB", goal=judged)
+        )
     return rows

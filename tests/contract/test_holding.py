@@ -13,7 +13,7 @@ import pytest
 
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus, NodeCounts
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.cli.views import describe_configset
+from nodemanager.cli.views.describe import configset
 from nodemanager.client.calls import Selection
 from nodemanager.controllers.configsets.rollup import summarise
 from nodemanager.kube import conditions, errors, times
@@ -84,7 +84,7 @@ async def test_a_hold_from_the_api_keeps_the_host_as_it_is_until_it_is_ended(api
     assert message == "waits for the end of a hold on web1"
     found = await api.client.get(CONFIG_SETS, "motd", api.namespace)
     counted = msgspec.structs.replace(found, status=ConfigSetStatus(nodes=NodeCounts(matched=1, held=1)))
-    assert "0 conflicted, 1 held\n" in describe_configset.render(counted, [], datetime.now(UTC))
+    assert "0 conflicted, 1 held\n" in configset.render(counted, [], datetime.now(UTC))
     assert 'nodemanager_held{node="web1"} 1' in (await agent.get(metrics, "/metrics"))[1]
     shown = (await run(api, "describe", "mn", "web1")).stdout
     said = " ".join(shown.split())

@@ -24,7 +24,8 @@ from nodemanager.api.maintenance.nodetask import NODE_TASKS, NOT_DONE
 from nodemanager.client.calls import Selection
 from nodemanager.client.patches import MergePatch
 from nodemanager.controllers.disruption.nodes import MAINTENANCE_IN_PROGRESS, NODES
-from nodemanager.controllers.node_maintenances import maintenance_conditions, reconciling
+from nodemanager.controllers.node_maintenances import reconciling
+from nodemanager.controllers.node_maintenances.status import maintenance_conditions
 from nodemanager.kube import conditions, core, errors
 from nodemanager.kube.objects import Resource
 from support.clients import connected

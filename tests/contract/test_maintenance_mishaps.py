@@ -13,7 +13,8 @@ from nodemanager.api.maintenance.nodeseries import NODE_SERIES
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.subresources import write_status
 from nodemanager.client.verbs import Client
-from nodemanager.controllers.node_maintenances import maintenance_writer, reconciling
+from nodemanager.controllers.node_maintenances import reconciling
+from nodemanager.controllers.node_maintenances.status import writer
 from nodemanager.fleet.maintenance.protected_pods import NOT_BEFORE
 from nodemanager.kube import conditions
 from nodemanager.kube.objects import Resource
@@ -81,7 +82,7 @@ async def test_a_field_that_the_crd_does_not_know_yet_keeps_no_run_from_going_on
             idle.set()
         return changed
 
-    monkeypatch.setattr(maintenance_writer, "write_status", newer)
+    monkeypatch.setattr(writer, "write_status", newer)
     await site.host("a")
     await site.maintenance()
     site.agents.behave = lambda _task: HANG

@@ -9,8 +9,8 @@ import click
 import pytest
 
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.cli.commands import agent as agent_command
-from nodemanager.cli.commands import operator as operator_command
+from nodemanager.cli.commands.running import agent as agent_command
+from nodemanager.cli.commands.running import operator as operator_command
 from nodemanager.kube import conditions
 from nodemanager.runtime import probes
 from support.agent_process import Api, Starts, owned

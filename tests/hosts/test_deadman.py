@@ -1,4 +1,7 @@
-"""The dead-man of a bond as a transient timer of a real systemd, with no agent on the machine at all."""
+"""The dead-man of a bond as a transient timer of a real systemd, with no agent on the machine at all.
+
+The machine has no bonding: its bond is a folder that looks like one which is as it was.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,14 @@ from support.fleet import until
 from support.nspawn import Machine
 
 PLAN = BondPlan("bondstor", "balance-rr", "active-backup", ("eth1", "eth2"))
-NETWORK = "/etc/systemd/network"
+ROOT = "/srv/host"
+NETWORK = f"{ROOT}/etc/systemd/network"
+SYSFS = {
+    "flags": "0x1403",
+    "bonding/mode": "active-backup 1",
+    "bonding/slaves": "eth1 eth2",
+    "bonding/primary": "",
+}
 OLD, NEW = "[Bond]\nMode=active-backup\n", "[Bond]\nMode=balance-rr\n"
 
 
@@ -32,11 +42,13 @@ def folder_of(machine: Machine, name: str) -> str:
     machine.write(f"{folder}/armed", "{}")
     machine.write(f"{NETWORK}/10-{name}.netdev", NEW)
     machine.write(f"{NETWORK}/20-{name}.network", "[Network]\n")
+    for path, text in SYSFS.items():
+        machine.write(f"{ROOT}/sys/class/net/{PLAN.bond}/{path}", f"{text}\n")
     return folder
 
 
 def arm(machine: Machine, folder: str, unit: str, seconds: int) -> None:
-    machine.run(*deadman.start(unit, seconds, deadman.script(folder, "restore", PLAN)))
+    machine.run(*deadman.start(unit, seconds, deadman.script(folder, "restore", PLAN, ROOT)))
     machine.run("systemctl", "is-active", "--quiet", f"{unit}.timer")
 
 
@@ -85,7 +97,7 @@ def test_the_same_unit_is_not_started_twice(machine: Machine) -> None:
     folder, unit = folder_of(machine, "twice"), deadman.unit_name("twice", "a")
     arm(machine, folder, unit, 3600)
     with pytest.raises(Exception, match=r"already|exists|loaded"):
-        machine.run(*deadman.start(unit, 3600, deadman.script(folder, "restore", PLAN)))
+        machine.run(*deadman.start(unit, 3600, deadman.script(folder, "restore", PLAN, ROOT)))
     machine.run("systemctl", "stop", f"{unit}.timer")
 
 

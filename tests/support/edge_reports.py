@@ -38,6 +38,9 @@ class ToldHost:
     """Whether its agent has --edge."""
     bond: str = BOND
     mode: str = "balance-rr"
+    active: str | None = None
+    """The card that sends; where nothing is said, the first one, in active-backup."""
+    cards: tuple[str, ...] = CARDS
     state: str = "up"
     down: tuple[str, ...] = ()
     """Cards whose link is lost."""
@@ -49,8 +52,12 @@ class ToldHost:
     drbd: bool = True
     resources: tuple[str, ...] = ("r0",)
     disk: str = "UpToDate"
+    client: bool | None = None
+    """Whether there shall be none."""
     suspended: str = "no"
     peers: int = 1
+    peer_disk: str = "UpToDate"
+    peer_client: bool | None = None
     connection: str = "Connected"
     replication: str = "Established"
     out_of_sync: int | None = 0
@@ -78,11 +85,15 @@ class ToldHost:
 
     def told(self) -> EdgeState:
         """Return what its agent tells of it."""
-        links = [LinkState(name=one, state="up", carrier=one not in self.down, master=BOND) for one in CARDS]
-        slaves = [BondSlave(name=one, mii="down" if one in self.down else "up") for one in CARDS]
+        links = [
+            LinkState(name=one, state="up", carrier=one not in self.down, master=BOND) for one in self.cards
+        ]
+        slaves = [BondSlave(name=one, mii="down" if one in self.down else "up") for one in self.cards]
+        first = self.cards[0] if self.mode == "active-backup" else ""
         bond = BondState(
-            name=self.bond, mode=self.mode, state=self.state, monitor=self.monitor, slaves=slaves
-        )
+            name=self.bond, mode=self.mode, state=self.state, monitor=self.monitor, slaves=slaves,
+            active=first if self.active is None else self.active,
+        )  # fmt: skip
         return EdgeState(
             changed_at=_SINCE,
             boot=BootState(entry=self.boot) if self.boot else None,
@@ -100,8 +111,8 @@ class ToldHost:
 
     def _drbd(self) -> DrbdState:
         there = DrbdPeerVolume(
-            replication=self.replication, disk="UpToDate", out_of_sync=self.out_of_sync,
-            resync_suspended=self.resync_suspended, done=self.done,
+            replication=self.replication, disk=self.peer_disk, client=self.peer_client,
+            out_of_sync=self.out_of_sync, resync_suspended=self.resync_suspended, done=self.done,
         )  # fmt: skip
         peers = [
             DrbdPeer(name=f"peer{number}", node_id=number, connection=self.connection, volumes=[there])
@@ -109,7 +120,7 @@ class ToldHost:
         ]
         found = [
             DrbdResource(name=one, role="Primary", suspended=self.suspended,
-                         volumes=[DrbdVolume(disk=self.disk)], peers=peers)
+                         volumes=[DrbdVolume(disk=self.disk, client=self.client)], peers=peers)
             for one in self.resources
         ]  # fmt: skip
         return DrbdState(version="8.4.11", resources=found, omitted=self.omitted, error=self.drbd_error)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
-from nodemanager.cli.views.describe_configset import COLUMNS, Columns
+from nodemanager.cli.views.describe.configset import COLUMNS, Columns
 from nodemanager.host.apply import idle
 from nodemanager.host.kind_parts import HostPart, HostParts, Work
 from nodemanager.host.results import Outcome, Result, result

@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from nodemanager.cli import embedded_api
+from nodemanager.cli.embedded import embedded_api
 from nodemanager.server.embedded import EmbeddedServer
 from nodemanager.server.http.endpoint import Endpoint
 from support import seeds

@@ -18,7 +18,7 @@ from nodemanager.agent.report.host_inventory import HostInventory
 from nodemanager.agent.report.host_report import HostReport
 from nodemanager.agent.report.node_object import NodeObject
 from nodemanager.agent.report.status import Pass
-from nodemanager.agent.report.status_writer import Contribution, StatusWriter
+from nodemanager.agent.report.status_writer import Contribution, EarlyPart, StatusWriter
 from nodemanager.agent.requests import Requests
 from nodemanager.api.common.managednode import MANAGED_NODES, DriftRecord, Interface, ManagedNode
 from nodemanager.client.http.transport import Transport
@@ -57,24 +57,32 @@ class Inspector:
 class ReportingHost:
     """One process of an agent; another one begins with the same folder."""
 
-    def __init__(self, folder: Path, transport: Transport, others: Sequence[Contribution] = ()) -> None:
-        loop = asyncio.get_running_loop()
+    def __init__(
+        self,
+        folder: Path,
+        transport: Transport,
+        others: Sequence[Contribution] = (),
+        early: EarlyPart | None = None,
+        namespace: str = KEY.namespace,
+    ) -> None:
+        loop, key = asyncio.get_running_loop(), ObjectKey(namespace, KEY.name)
         self.reachability = ApiReachability(
             Vault("/", str(folder)), SecretLimits(), UnixClocks(lambda: 1.8e9 + loop.time(), loop.time)
         )
         self.client = Client(self.reachability.watching(transport, ()))
         self.log = DriftLog("/", str(folder))
         self.cache = Cache(self.client, MANAGED_NODES)
-        self.node = NodeObject(self.client, self.cache, "n", WHO)
-        self.memory = Memory(Vault("/", str(folder)), None, KEY)
+        self.node = NodeObject(self.client, self.cache, namespace, WHO)
+        self.memory = Memory(Vault("/", str(folder)), None, key)
         self.host_state = HostState(self.log, self._now, loop.time, DriftWatch(self.memory))
         self.machine = Host(folder)
-        self.requests = Requests(WorkQueue("host", metrics=Registry()), KEY)
+        self.requests = Requests(WorkQueue("host", metrics=Registry()), key)
         self.report = HostReport(self.host_state, self.log, self.machine.converger, self.memory)
         self.inspector = Inspector()
         self.writer = StatusWriter(
-            self.node, self.reachability, self.requests, self.report, self.inspector, others, self._now
-        )
+            self.node, self.reachability, self.requests, self.report, self.inspector, others, self._now,
+            early=early,
+        )  # fmt: skip
         self.delivery = Delivery(self.client, self.log, self.node, self.reachability, self.writer.request)
         self.reachability.subscribe(self.requests.pass_soon)
 

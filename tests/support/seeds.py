@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
-from nodemanager.cli import embedded_api
+from nodemanager.cli.embedded import embedded_api
 from nodemanager.server.embedded import DATABASE, EmbeddedServer
 from nodemanager.server.http.endpoint import Endpoint
 

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from nodemanager.cli import embedded_api
+from nodemanager.cli.embedded import embedded_api
 from nodemanager.client.auth import kubeconfig
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.host.process import runner

@@ -21,7 +21,7 @@ from nodemanager.agent.tasks.ledger import LedgerFolder
 from nodemanager.agent.upgrades import own_task, upgrading
 from nodemanager.agent.upgrades.own_task import UpgradeEntry, UpgradeResult
 from nodemanager.api.common.configset import CONFIG_SETS
-from nodemanager.cli import crd_changes
+from nodemanager.cli.installing import crd_changes
 from nodemanager.cli.views import tables
 from nodemanager.client.auth import exec_plugin, kubeconfig_types, renewed_token
 from nodemanager.client.calls import Selection

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 STARTED = (
-    "nodemanager.cli.commands.agent", "nodemanager.cli.commands.apply", "nodemanager.cli.commands.status",
+    "nodemanager.cli.commands.running.agent", "nodemanager.cli.commands.host.apply",
+    "nodemanager.cli.commands.host.status",
     "nodemanager.cli.applying.converging", "nodemanager.cli.manifests.checked_manifests",
     "nodemanager.cli.manifests.manifest_folder", "nodemanager.cli.by_hand",
     "nodemanager.rendering.child", "nodemanager.rendering.renderer", "nodemanager.agent.declared.contents",

@@ -57,7 +57,7 @@ from nodemanager.agent.report.node_object import NodeObject
 from nodemanager.agent.report.repair_reports import RepairReports
 from nodemanager.agent.report.reporting import Reporter
 from nodemanager.agent.report.status_sources import LastPass
-from nodemanager.agent.report.status_writer import Contribution, StatusWriter
+from nodemanager.agent.report.status_writer import Contribution, EarlyPart, StatusWriter
 from nodemanager.agent.requests import Requests
 from nodemanager.agent.tasks.task_part import Turn
 from nodemanager.agent.tasks.tasking import TaskSetup, add_tasks
@@ -131,11 +131,11 @@ def build(
     others: list[Contribution] = [duplicate.contribute, base.holds.contribute, base.trail.contribute]
     others += _contributions(base, declared, own)
     edge = _edge(base)
-    others.append(contributions.of_no_edge if edge is None else edge.watch.contribute)
     others += _add_work(base, declared, duplicate, host_state.watch, edge)
     others.append(contributions.of_left_drifts(host_state, registry, base.link.key.name))
     host = HostReport(host_state, drifts, base.managed_host.converger, memory)
-    writer = _status_writer(base, declared, host, others)
+    early = contributions.NoEdge() if edge is None else edge.watch
+    writer = _status_writer(base, declared, host, others, early)
     host_pass = _host_pass(base, declared, writer, watch)
     last_pass = _add_loop(base, host_pass)
     _add_link(base, declared, drifts, duplicate, writer)
@@ -292,14 +292,14 @@ def _token_contribution(base: _Base, credential: OwnCredential) -> Contribution:
 
 
 def _status_writer(
-    base: _Base, declared: Declarations, host: HostReport, others: Sequence[Contribution]
+    base: _Base, declared: Declarations, host: HostReport, others: Sequence[Contribution], early: EarlyPart
 ) -> StatusWriter:
     managed_host, link = base.managed_host, base.link
     inspector = HostInspector(
         Tree(managed_host.tree.root), managed_host.identity, managed_host.converger.observer.run, link.client
     )
     told = declared.node, link.reachability, base.requests, host, inspector, others, _now
-    return StatusWriter(*told, base.trail.settle)
+    return StatusWriter(*told, base.trail.settle, early)
 
 
 def _host_pass(

@@ -1,7 +1,7 @@
 """The `nodemanager` command: which subcommands there are, and how a failure ends.
 
 A subcommand is imported when it is used, so that `nodemanager version` costs nothing that only
-`nodemanager operator` needs. To add one, write `commands/NAME.py` with a click command called
+`nodemanager operator` needs. To add one, write `commands/ROOM/NAME.py` with a click command called
 `command`, and give it a line in `COMMANDS`.
 
 Exit codes: 0 done, 1 an error that the message explains, 2 wrong usage, 70 a bug of ours,
@@ -41,16 +41,20 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Final = {
-    "get": Entry("nodemanager.cli.commands.get", "List hosts and ConfigSets, or watch them change."),
-    "describe": Entry("nodemanager.cli.commands.describe", "Tell all about one host or ConfigSet."),
-    "operator": Entry("nodemanager.cli.commands.operator", "Decide what concerns more than one host."),
+    "get": Entry("nodemanager.cli.commands.cluster.get", "List hosts and ConfigSets, or watch them change."),
+    "describe": Entry("nodemanager.cli.commands.cluster.describe", "Tell all about one host or ConfigSet."),
+    "operator": Entry(
+        "nodemanager.cli.commands.running.operator", "Decide what concerns more than one host."
+    ),
     "agent": Entry(
-        "nodemanager.cli.commands.agent", "Make this host what its ConfigSets say, and keep it so."
+        "nodemanager.cli.commands.running.agent", "Make this host what its ConfigSets say, and keep it so."
     ),
     "health": Entry("nodemanager.cli.commands.health.health", "Tell how everything is, on one screen."),
-    "status": Entry("nodemanager.cli.commands.status", "Tell how this host is doing, as its agent sees it."),
-    "hold": Entry("nodemanager.cli.commands.hold", "Keep a host as it is for a while."),
-    "unhold": Entry("nodemanager.cli.commands.unhold", "Let a host that is held go on."),
+    "status": Entry(
+        "nodemanager.cli.commands.host.status", "Tell how this host is doing, as its agent sees it."
+    ),
+    "hold": Entry("nodemanager.cli.commands.host.hold", "Keep a host as it is for a while."),
+    "unhold": Entry("nodemanager.cli.commands.host.unhold", "Let a host that is held go on."),
     "maintenance": Entry(
         "nodemanager.cli.commands.maintenance.group", "Look at maintenances; say yes, wait, go on or stop."
     ),
@@ -63,33 +67,43 @@ COMMANDS: Final = {
     "edge": Entry("nodemanager.cli.commands.edge.group", "Profiles of edge sites: see, sign, observe."),
     "run": Entry("nodemanager.cli.commands.maintenance.run", "Do something once on some hosts, and watch."),
     "why": Entry("nodemanager.cli.commands.maintenance.why", "Tell why a host waits, and what ends that."),
-    "data": Entry("nodemanager.cli.commands.data", "Show the data of a host, and which layer says so."),
-    "plan": Entry("nodemanager.cli.commands.plan", "Show what would change on this host."),
+    "data": Entry(
+        "nodemanager.cli.commands.cluster.data", "Show the data of a host, and which layer says so."
+    ),
+    "plan": Entry("nodemanager.cli.commands.host.plan", "Show what would change on this host."),
     "lint": Entry("nodemanager.cli.commands.lint", "Find mistakes in manifests before they reach hosts."),
     "simulate": Entry(
         "nodemanager.cli.commands.maintenance.simulate", "See what a maintenance would do to a fleet."
     ),
-    "apply": Entry("nodemanager.cli.commands.apply", "Make this host what manifests say, without an API."),
-    "backups": Entry("nodemanager.cli.commands.backups", "List what files contained before."),
-    "restore": Entry("nodemanager.cli.commands.restore", "Put back what a file contained."),
+    "apply": Entry(
+        "nodemanager.cli.commands.host.apply", "Make this host what manifests say, without an API."
+    ),
+    "backups": Entry("nodemanager.cli.commands.host.backups", "List what files contained before."),
+    "restore": Entry("nodemanager.cli.commands.host.restore", "Put back what a file contained."),
     "orphans": Entry("nodemanager.cli.commands.pruning.orphans", "List what is left behind of ConfigSets."),
     "abandon": Entry(
         "nodemanager.cli.commands.pruning.abandon", "Let ConfigSets go without waiting for hosts."
     ),
-    "server": Entry("nodemanager.cli.commands.server", "Serve a Kubernetes API without a cluster."),
-    "up": Entry("nodemanager.cli.commands.up", "Run everything in one process, with a cluster or without."),
-    "demo": Entry("nodemanager.cli.commands.demo", "See in a few seconds what this is about."),
-    "rbac": Entry("nodemanager.cli.commands.rbac", "Print what lets a host in."),
-    "token": Entry("nodemanager.cli.commands.token", "Print a short-lived credential for a new host."),
-    "bootstrap": Entry("nodemanager.cli.commands.bootstrap", "Fetch this host's own credential."),
+    "server": Entry("nodemanager.cli.commands.running.server", "Serve a Kubernetes API without a cluster."),
+    "up": Entry(
+        "nodemanager.cli.commands.running.up", "Run everything in one process, with a cluster or without."
+    ),
+    "demo": Entry("nodemanager.cli.commands.running.demo", "See in a few seconds what this is about."),
+    "rbac": Entry("nodemanager.cli.commands.cluster.rbac", "Print what lets a host in."),
+    "token": Entry(
+        "nodemanager.cli.commands.cluster.token", "Print a short-lived credential for a new host."
+    ),
+    "bootstrap": Entry("nodemanager.cli.commands.host.bootstrap", "Fetch this host's own credential."),
     "install-service": Entry(
-        "nodemanager.cli.commands.install_service", "Have this host start the agent, operator or server."
+        "nodemanager.cli.commands.host.install_service", "Have this host start the agent, operator or server."
     ),
     "upgrade-agent": Entry(
-        "nodemanager.cli.commands.upgrade_agent", "Replace the agent of this host, or keep the old one."
+        "nodemanager.cli.commands.host.upgrade_agent", "Replace the agent of this host, or keep the old one."
     ),
-    "crds": Entry("nodemanager.cli.commands.crds", "Print, install or uninstall our kinds."),
-    "schemas": Entry("nodemanager.cli.commands.schemas", "Print JSON schemas of our kinds, for editors."),
+    "crds": Entry("nodemanager.cli.commands.cluster.crds", "Print, install or uninstall our kinds."),
+    "schemas": Entry(
+        "nodemanager.cli.commands.cluster.schemas", "Print JSON schemas of our kinds, for editors."
+    ),
     "completion": Entry("nodemanager.cli.commands.completion", "Print the completion script of a shell."),
     "version": Entry("nodemanager.cli.commands.version", "Print the version."),
 }

@@ -25,7 +25,7 @@ from nodemanager.server.access.store_listers import StoredObjects, StoredRoles
 from nodemanager.server.access.tokens import Tokens
 from nodemanager.server.admission.mutations import Mutations
 from nodemanager.server.admission.policies import Policies
-from nodemanager.server.admission.policy_writes import PolicyWrites
+from nodemanager.server.admission.policy.writes import PolicyWrites
 from nodemanager.server.audit.audit_log import AuditLog, AuditOptions
 from nodemanager.server.audit.log_file import LogFile
 from nodemanager.server.bootstrap import Preset, ensure_defaults

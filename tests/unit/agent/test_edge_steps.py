@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -205,13 +206,25 @@ class Status:
     def __init__(self, root: Path) -> None:
         (root / "proc").mkdir(parents=True, exist_ok=True)
         (root / "proc/drbd").write_text("version: 9.1.7 (api:2)\n")
-        self.control = DrbdControl(root, self.run, poll=0)
+        self.control = DrbdControl(root, self.run, self.follow, poll=0)
         self.flag, self.oos, self.verifying = "no", 0, 0
         self.ran: list[str] = []
+        self.tell: Callable[[bytes], None] = nobody
+
+    async def follow(self, argv: Sequence[str], heard: Callable[[bytes], None]) -> int:
+        assert argv[1] == "events2"
+        self.tell = heard
+        heard(b"exists -")
+        return await asyncio.Future()
+
+    def _verifies(self, state: str) -> None:
+        self.tell(f"change peer-device name:r0 peer-node-id:1 volume:0 replication:{state}".encode())
 
     async def run(self, argv: Sequence[str], **_how: Unpack[How]) -> Completed:
         if argv[1] == "status":
             self.verifying = max(0, self.verifying - 1)
+            if self.verifying == 1:
+                self._verifies("Established")
             state = "VerifyS" if self.verifying else "Established"
             there = {"volume": 0, "replication-state": state, "peer-disk-state": "UpToDate",
                      "resync-suspended": self.flag, "out-of-sync": self.oos}  # fmt: skip
@@ -220,7 +233,9 @@ class Status:
             return Completed(tuple(argv), 0, json.dumps(found).encode(), b"")
         self.ran.append(argv[1])
         self.flag = {"pause-sync": "user", "resume-sync": "no"}.get(argv[1], self.flag)
-        self.verifying = 5 if argv[1] == "verify" else self.verifying
+        if argv[1] == "verify":
+            self.verifying = 5
+            self._verifies("VerifyS")
         return Completed(tuple(argv), 0, b"", b"")
 
 

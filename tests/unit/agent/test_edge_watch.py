@@ -110,9 +110,10 @@ def test_the_status_has_what_is_seen_and_nothing_from_before() -> None:
     assert world.watch.contribute(old, NOW, 1).edge is None, "nobody has looked yet"
     world.watch.take(EdgeState())
     assert world.watch.contribute(old, NOW, 1).edge == world.watch.told
-    assert contributions.of_no_edge(old, NOW, 1) == ManagedNodeStatus(), "the agent was told not to look"
+    nobody = contributions.NoEdge()
+    assert nobody.contribute(old, NOW, 1) == ManagedNodeStatus(), "the agent was told not to look"
     plain = ManagedNodeStatus(release="6.1")
-    assert contributions.of_no_edge(plain, NOW, 1) is plain
+    assert nobody.contribute(plain, NOW, 1) is plain
 
 
 BUILD = """
@@ -131,6 +132,7 @@ async def build(root, edge):
     host = HostSetup(root, "web1", state=sys.argv[1] + "/state" if root == "/" else "/var/lib/nodemanager")
     options = AgentOptions("nodemanager", host, "0", "0", realtime=False, edge=edge)
     agent = service.build(client, options, Registry())
+    assert (type(agent.writer.early).__name__ == "EdgeWatch") is (edge and root == "/")
     print(*sorted(one for one in sys.modules if ".edge" in one and not ".api." in one))
     agent.close()
     await client.close()

@@ -18,7 +18,8 @@ from nodemanager.agent.report.reporting import Reporter
 from nodemanager.agent.report.status_sources import LastPass
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
-from nodemanager.cli.views import describe_configset, output, plan_view, status_view
+from nodemanager.cli.views import output, plan_view, status_view
+from nodemanager.cli.views.describe import configset
 from nodemanager.host.process.threads import in_thread
 from nodemanager.host.results import Outcome
 from nodemanager.kube import conditions
@@ -191,7 +192,7 @@ async def test_it_is_shown_on_the_host_in_plans_and_in_descriptions(kept: Kept, 
         plan = await kept.host.converger.preview(desired, {})
         shown = list(plan_view.lines(plan, kept.host.tree, output.PLAIN))
         assert shown[0] == "note:greeting  note: is not there"
-    described = describe_configset.render(greeting(), [], NOW, table.kinds, table.columns)
+    described = configset.render(greeting(), [], NOW, table.kinds, table.columns)
     assert "Notes (1)" in described
     assert "greeting   hello" in described
 

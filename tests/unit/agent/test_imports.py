@@ -54,7 +54,7 @@ def unwanted(imported: list[str], why: dict[str, str]) -> list[str]:
 
 
 def test_an_agent_at_rest_has_no_module_that_it_does_without() -> None:
-    imported = modules("nodemanager.cli.main", "nodemanager.cli.commands.agent")
+    imported = modules("nodemanager.cli.main", "nodemanager.cli.commands.running.agent")
     found = unwanted(imported, NOT_AT_REST)
     assert not found, "the agent imports what it does without; import it where it is used"
     assert len(imported) > 300, "that was no agent"
@@ -62,6 +62,6 @@ def test_an_agent_at_rest_has_no_module_that_it_does_without() -> None:
 
 def test_an_apply_that_changes_nothing_has_no_module_that_it_does_without() -> None:
     applying = "nodemanager.cli.applying.converging", "nodemanager.cli.manifests.checked_manifests"
-    imported = modules("nodemanager.cli.main", "nodemanager.cli.commands.apply", *applying)
+    imported = modules("nodemanager.cli.main", "nodemanager.cli.commands.host.apply", *applying)
     found = unwanted(imported, NOT_IN_VAIN)
     assert not found, "apply imports what it mostly does without; import it where it is used"

@@ -14,7 +14,7 @@ from nodemanager.api.audit.record import Record
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.maintenance.task_steps import ExecutionAction, RebootAction, TaskStep
 from nodemanager.cli import by_hand
-from nodemanager.cli.commands import upgrade_agent
+from nodemanager.cli.commands.host import upgrade_agent
 from nodemanager.host.results import Outcome, Result
 from nodemanager.host.self_update.records import Intent
 from nodemanager.kube.objects import ObjectMeta

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from nodemanager.cli import main
-from nodemanager.cli.commands import agent
+from nodemanager.cli.commands.running import agent
 from nodemanager.cli.settings import agent_config
 from support import cli
 

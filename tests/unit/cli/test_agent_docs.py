@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from nodemanager.cli.commands import agent
+from nodemanager.cli.commands.running import agent
 
 PAGE = Path(__file__).parents[3] / "docs" / "agent.md"
 

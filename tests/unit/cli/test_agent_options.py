@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from nodemanager.agent.options import AgentOptions
-from nodemanager.cli.commands import agent as cmd_agent
+from nodemanager.cli.commands.running import agent as cmd_agent
 from nodemanager.cli.settings import connect, logs
 from support import cli
 

@@ -27,7 +27,7 @@ from nodemanager.agent.report.local_status import (
     Token,
 )  # fmt: skip
 from nodemanager.api.common.managednode import DriftRecord
-from nodemanager.cli.commands import status
+from nodemanager.cli.commands.host import status
 from nodemanager.cli.settings import connect
 from nodemanager.cli.status_client import NotRunning
 from nodemanager.cli.views import output, status_view
@@ -295,7 +295,8 @@ def test_a_folder_where_no_agent_could_answer(tmp_path: Path) -> None:
 async def test_somebody_who_is_not_root_is_told_so(open_folder: Path) -> None:
     async with serving(Teller(made()).board, open_folder):
         script = (
-            "import os, sys\nfrom nodemanager.cli import main\nfrom nodemanager.cli.commands import status\n"
+            "import os, sys\nfrom nodemanager.cli import main\n"
+            "from nodemanager.cli.commands.host import status\n"
             "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
             f"sys.exit(main.run(['status', '--root', {str(open_folder)!r}]))\n"
         )

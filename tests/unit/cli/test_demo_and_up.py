@@ -18,7 +18,7 @@ import pytest
 import nodemanager
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.nodetask import NODE_TASKS
-from nodemanager.cli.commands import demo
+from nodemanager.cli.commands.running import demo
 from nodemanager.cli.settings import operator_account
 from nodemanager.kube import errors
 from nodemanager.server.embedded import EmbeddedServer

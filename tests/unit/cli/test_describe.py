@@ -13,12 +13,8 @@ from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.configsetrevision import ConfigSetRevision
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.nodetask import NodeTask
-from nodemanager.cli.views import (
-    describe_configset,
-    describe_configsetrevision,
-    describe_node,
-    describe_nodetask,
-)
+from nodemanager.cli.views.describe import configset, configsetrevision, nodetask
+from nodemanager.cli.views.describe import node as describe_node
 from nodemanager.kube import core, manifests
 from support import cases, cli
 from support.scripted_server import Exchange, serve
@@ -226,12 +222,12 @@ def test_a_host() -> None:
 
 
 def test_a_config_set() -> None:
-    text = describe_configset.render(typed(SET, ConfigSet), [], NOW)
+    text = configset.render(typed(SET, ConfigSet), [], NOW)
     assert squeezed(text) == squeezed(SET_TEXT)
 
 
 def test_columns_of_a_description_are_aligned() -> None:
-    lines = describe_configset.render(typed(SET, ConfigSet), [], NOW).splitlines()
+    lines = configset.render(typed(SET, ConfigSet), [], NOW).splitlines()
     start = lines.index("Packages (2):")
     assert lines[start + 1 : start + 4] == [
         "  NAME      ENSURE      VERSION",
@@ -242,16 +238,16 @@ def test_columns_of_a_description_are_aligned() -> None:
 
 def test_content_is_never_shown() -> None:
     assert SECRET in SET
-    assert SECRET not in describe_configset.render(typed(SET, ConfigSet), [], NOW)
+    assert SECRET not in configset.render(typed(SET, ConfigSet), [], NOW)
 
 
 def test_objects_of_which_nothing_is_known_yet() -> None:
     node = describe_node.render(ManagedNode(), [], NOW)
     assert "has not reported yet" in node
     assert "never by itself" in node
-    unseen = describe_configset.render(typed(SET.partition("status:")[0], ConfigSet), [], NOW)
+    unseen = configset.render(typed(SET.partition("status:")[0], ConfigSet), [], NOW)
     assert "not counted yet: no operator of namespace nodemanager has looked at it" in unseen
-    assert "it is for no host" in describe_configset.render(ConfigSet(), [], NOW)
+    assert "it is for no host" in configset.render(ConfigSet(), [], NOW)
 
 
 @pytest.mark.parametrize("path", cases.manifests("accepted"))
@@ -259,7 +255,7 @@ def test_whatever_is_accepted_can_be_described(path: Path) -> None:
     for obj in manifests.load_all(path.read_text(encoding="utf-8"), path.name):
         name = obj["metadata"]["name"]
         if obj["kind"] == "ConfigSet":
-            text = describe_configset.render(msgspec.convert(obj, ConfigSet), [], NOW)
+            text = configset.render(msgspec.convert(obj, ConfigSet), [], NOW)
             for file in obj.get("spec", {}).get("files", []):
                 assert file["path"] in text
         else:
@@ -271,7 +267,7 @@ def test_whatever_is_accepted_can_be_described(path: Path) -> None:
 def test_the_layers_of_a_set_are_named_and_what_they_say_is_not() -> None:
     path = cases.MANIFESTS / "accepted" / "host-data.yaml"
     config_set = msgspec.convert(manifests.load_all(path.read_text(), path.name)[0], ConfigSet)
-    said = describe_configset.render(config_set, [], NOW)
+    said = configset.render(config_set, [], NOW)
     assert [" ".join(line.split()) for line in said.partition("Data (3):")[2].splitlines()[1:5]] == [
         "KIND NAME FOR HOSTS WITH",
         "ConfigMap defaults any labels",
@@ -285,7 +281,7 @@ def test_long_lists_are_cut() -> None:
     many = typed(SET, ConfigSet)
     packages = [msgspec.structs.replace(many.spec.packages[0], name=f"p{i}") for i in range(60)]
     long = msgspec.structs.replace(many, spec=msgspec.structs.replace(many.spec, packages=packages))
-    text = describe_configset.render(long, [], NOW)
+    text = configset.render(long, [], NOW)
     assert "Packages (60):" in text
     assert "p49 " in text
     assert "p50 " not in text
@@ -378,9 +374,7 @@ def test_how_a_set_goes_on_each_host() -> None:
     meta = msgspec.structs.replace(config.metadata, generation=4)
     spec = msgspec.structs.replace(config.spec, node_selector=None)
     nodes = [msgspec.convert(obj, ManagedNode) for obj in manifests.load_all(HOSTS, "test")]
-    text = describe_configset.render(
-        msgspec.structs.replace(config, metadata=meta, spec=spec), [], NOW, nodes=nodes
-    )
+    text = configset.render(msgspec.structs.replace(config, metadata=meta, spec=spec), [], NOW, nodes=nodes)
     begin = text.index("On hosts")
     assert squeezed(text[begin : text.index("Packages (2)")]) == squeezed(ON_HOSTS)
 
@@ -412,7 +406,7 @@ def test_a_name_is_needed() -> None:
 def test_a_task_is_described_with_what_became_of_each_step() -> None:
     path = cases.MANIFESTS / "made_by_operator/task.yaml"
     (obj,) = manifests.load_all(path.read_text(encoding="utf-8"), path.name)
-    fresh = describe_nodetask.render(msgspec.convert(obj, NodeTask), [], NOW)
+    fresh = nodetask.render(msgspec.convert(obj, NodeTask), [], NOW)
     assert "Phase:          not taken yet" in fresh
     assert "Wanted by:      NodeMaintenance monday-upgrades" in fresh
     obj["status"] = {
@@ -425,7 +419,7 @@ def test_a_task_is_described_with_what_became_of_each_step() -> None:
         ],
     }
     obj["spec"]["steps"].append({"name": "later", "teleport": {}})  # an action of a newer version
-    lines = describe_nodetask.render(msgspec.convert(obj, NodeTask), [], NOW).splitlines()
+    lines = nodetask.render(msgspec.convert(obj, NodeTask), [], NOW).splitlines()
     rows = {line.split()[0]: line.split() for line in lines if line.startswith("  ")}
     assert rows["upgrade"] == ["upgrade", "packages", "undo", "Undone", "2", "100", "no", "space"]
     assert rows["stop-web"] == ["stop-web", "service", "stop", "Pending", "0", "-", "<none>"]
@@ -440,7 +434,7 @@ def test_a_revision_and_a_set_in_stages_say_how_far_it_is() -> None:
         "configSet": "web", "revision": 3, "digest": "ab", "content": {"files": []},
         "changedBy": {"manager": "kubectl", "time": "2026-01-02T03:00:05Z"}, "change": "https://git.test/\x1b1",
     }  # fmt: skip
-    text = describe_configsetrevision.render(msgspec.convert({"spec": spec}, ConfigSetRevision), [], NOW)
+    text = configsetrevision.render(msgspec.convert({"spec": spec}, ConfigSetRevision), [], NOW)
     assert "Changed by:     kubectl (fieldManager) at 2026-01-02T03:00:05Z" in text
     assert "Declares:       files (nodemanager rollout history web --revision 3)" in text
     assert all(line.isprintable() for line in text.splitlines())
@@ -450,7 +444,7 @@ def test_a_revision_and_a_set_in_stages_say_how_far_it_is() -> None:
                                "message": "stage 1 of 4", "next": {"revision": 3},
                                "counts": {"hosts": 9, "healthy": 1}}},
     }  # fmt: skip
-    told = describe_configset.render(msgspec.convert(raw, ConfigSet), [], NOW)
+    told = configset.render(msgspec.convert(raw, ConfigSet), [], NOW)
     assert "Soaking (Soaking), 1 of 9 hosts are healthy with revision 3: stage 1 of 4." in told
     raw["metadata"] = {"name": "web", "generation": 3}
-    assert "waits for the operator" in describe_configset.render(msgspec.convert(raw, ConfigSet), [], NOW)
+    assert "waits for the operator" in configset.render(msgspec.convert(raw, ConfigSet), [], NOW)

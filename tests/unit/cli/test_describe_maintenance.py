@@ -9,11 +9,7 @@ import msgspec
 from nodemanager.api.maintenance.maintenanceapproval import MaintenanceApproval
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.api.maintenance.nodeoperationtemplate import NodeOperationTemplate
-from nodemanager.cli.views import (
-    describe_maintenanceapproval,
-    describe_nodemaintenance,
-    describe_nodeoperationtemplate,
-)
+from nodemanager.cli.views.describe import maintenanceapproval, nodemaintenance, nodeoperationtemplate
 
 NOW = datetime(2026, 11, 16, 6, 30, tzinfo=UTC)
 STATUS = {
@@ -45,7 +41,7 @@ def test_a_maintenance_under_way_says_how_far_it_is_and_why_hosts_wait() -> None
     }
     spec = {"windowRef": {"name": "office"}, "operations": [operation], "parallelism": 2, "paused": True}
     one = msgspec.convert({"metadata": {"name": "monday"}, "spec": spec, "status": STATUS}, NodeMaintenance)
-    text = describe_nodemaintenance.render(one, [], NOW)
+    text = nodemaintenance.render(one, [], NOW)
     for said in (
         "Running", "MaintenanceWindow office", "all hosts of the namespace",
         "at most 1 unavailable, 2 in work", "3/10 done, 1 in work, 1 failed", "template package-upgrade",
@@ -64,7 +60,7 @@ def test_a_template_says_what_it_does_and_what_may_be_filled_in() -> None:
         "steps": [{"name": "boot", "reboot": {"when": "always"}, "onFailure": "undo"}],
     }
     one = msgspec.convert({"metadata": {"name": "t"}, "spec": spec}, NodeOperationTemplate)
-    text = describe_nodeoperationtemplate.render(one, [], NOW)
+    text = nodeoperationtemplate.render(one, [], NOW)
     for said in ("Boots it.", "keep", "integer", "required", "boot", "reboot", "undo"):
         assert said in text, said
 
@@ -72,7 +68,7 @@ def test_a_template_says_what_it_does_and_what_may_be_filled_in() -> None:
 def test_an_approval_says_who_approves_what() -> None:
     spec = {"maintenance": "monday", "planHash": "ab" * 32, "approver": "jane", "comment": "fine\nby me"}
     one = msgspec.convert({"metadata": {"name": "a"}, "spec": spec}, MaintenanceApproval)
-    text = describe_maintenanceapproval.render(one, [], NOW)
+    text = maintenanceapproval.render(one, [], NOW)
     assert "monday" in text
     assert "jane" in text
     assert "\nby me" not in text

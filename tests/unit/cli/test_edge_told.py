@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from nodemanager.api.edge.edgecluster import EdgeCluster, EdgeClusterSpec
-from nodemanager.cli.views import describe_node, output
-from nodemanager.cli.views.edge import describe_edgecluster
+from nodemanager.cli.views import output
+from nodemanager.cli.views.describe import edgecluster, node
 from nodemanager.cli.views.health import screen
 from nodemanager.fleet import health
 from nodemanager.fleet.edge import deciding
@@ -41,7 +41,7 @@ def words(text: str, start: str) -> list[str]:
 
 
 def test_a_host_shows_its_bonds_and_its_replicas() -> None:
-    text = describe_node.render(SYNCS.node("edge-a"), [], NOW)
+    text = node.render(SYNCS.node("edge-a"), [], NOW)
     assert words(text, "bondstor balance-rr up")[3:] == ["data0", "up,", "data1", "up", "-"]
     assert words(text, "bondstor.100")[1:] == ["100", "-", "up"]
     assert words(text, "r0")[1:] == [
@@ -53,7 +53,7 @@ def test_a_host_shows_its_bonds_and_its_replicas() -> None:
 
 def test_what_is_wrong_with_the_look_itself_is_said() -> None:
     told = ToldHost(error="cannot look at links", drbd_error="cannot run drbdsetup", omitted=7, peers=0)
-    text = describe_node.render(told.node("edge-a"), [], NOW)
+    text = node.render(told.node("edge-a"), [], NOW)
     for said in ("cannot look at links", "cannot run drbdsetup", "7 more resources"):
         assert said in text
     assert words(text, "r0")[3] == "none"
@@ -65,11 +65,11 @@ def test_what_is_wrong_with_the_look_itself_is_said() -> None:
     ids=["silent", "not judged", "has not spoken since"],
 )
 def test_nothing_of_a_silent_host_is_shown_as_if_it_were_so_now(gone: ToldHost) -> None:
-    text = describe_node.render(gone.node("edge-b"), [], NOW)
+    text = node.render(gone.node("edge-b"), [], NOW)
     assert "not known: its agent is" in text
     assert not [one for one in VALUES if one in text]
     both = site(**{"edge-a": ToldHost(), "edge-b": gone})
-    for shown in (describe_edgecluster.render(both, [], NOW), on_screen(both)):
+    for shown in (edgecluster.render(both, [], NOW), on_screen(both)):
         (row,) = [
             line.split()
             for line in shown.splitlines()
@@ -87,7 +87,7 @@ def on_screen(cluster: EdgeCluster) -> str:
 def test_a_site_shows_each_node_in_short() -> None:
     flipped = dataclasses.replace(SYNCS, mode="active-backup", down=("data1",))
     both = site(**{"edge-a": ToldHost(), "edge-b": flipped})
-    for shown in (describe_edgecluster.render(both, [], NOW), on_screen(both)):
+    for shown in (edgecluster.render(both, [], NOW), on_screen(both)):
         assert words(shown, "edge-a Fresh balance-rr")[2:] == [
             "balance-rr", "2/2", "3/3", "1/1", "active", "-"
         ]  # fmt: skip
@@ -100,6 +100,6 @@ def test_a_site_shows_each_node_in_short() -> None:
 def test_a_site_whose_agents_tell_nothing_has_no_such_table() -> None:
     plain = site(a=ToldHost(edge=False))
     assert "TOLD" not in on_screen(plain)
-    assert "Told by agents" not in describe_edgecluster.render(plain, [], NOW)
+    assert "Told by agents" not in edgecluster.render(plain, [], NOW)
     bare = site(a=ToldHost(drbd=False, boot="", bond=""))
     assert words(on_screen(bare), "a Fresh none")[2:] == ["none", "3/3", "-", "-", "-"]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodemanager.cli import main
-from nodemanager.cli.commands import agent
+from nodemanager.cli.commands.running import agent
 from nodemanager.cli.settings import expansion, go_options, logs
 from support import cli
 

@@ -291,7 +291,7 @@ def test_a_pass_that_tidies_up_meanwhile_does_not_keep_a_restore_from_its_end(
 AS_NOBODY = """\
 import os, sys
 from nodemanager.cli import main
-from nodemanager.cli.commands import apply, backups, plan, restore
+from nodemanager.cli.commands.host import apply, backups, plan, restore
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 sys.exit(main.run([*{argv!r}, "--root", {root!r}]))
 """

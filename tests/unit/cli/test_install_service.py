@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.cli.commands import install_service
+from nodemanager.cli.commands.host import install_service
 from nodemanager.host.init import executable
 from support import cli
 

@@ -84,7 +84,7 @@ NOT_WITHOUT_AN_API = (
 
 
 @pytest.mark.parametrize(
-    ("command", "unwanted"), [("agent", NOT_FOR_AN_AGENT), ("apply", NOT_WITHOUT_AN_API)]
+    ("command", "unwanted"), [("running.agent", NOT_FOR_AN_AGENT), ("host.apply", NOT_WITHOUT_AN_API)]
 )
 def test_nothing_is_loaded_that_may_never_be_needed(command: str, unwanted: tuple[str, ...]) -> None:
     """Importing is most of what an agent takes, and half of what apply does: who adds to it should know."""

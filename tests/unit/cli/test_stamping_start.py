@@ -6,7 +6,7 @@ import json
 
 from nodemanager.api import kinds
 from nodemanager.api.audit.actors import REQUESTED_BY
-from nodemanager.cli import stamping_start
+from nodemanager.cli.installing import stamping_start
 from nodemanager.client.auth.config import ClientConfig
 from support.clients import connected
 from support.scripted_server import Exchange, serve

@@ -14,7 +14,8 @@ from nodemanager.agent.report.local_status import Owed, SetState, Snapshot
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.cli.applying import converging
-from nodemanager.cli.views import describe_configset, describe_node, forms, output, plan_view, status_view
+from nodemanager.cli.views import forms, output, plan_view, status_view
+from nodemanager.cli.views.describe import configset, node
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.results import Outcome, Result
 from nodemanager.kube import core
@@ -63,8 +64,8 @@ def test_the_objects_of_these_tests_are_hostile() -> None:
 def test_descriptions() -> None:
     events = [filled(core.Event)]
     for shown in (
-        describe_node.render(filled(ManagedNode), events, NOW),
-        describe_configset.render(filled(ConfigSet), events, NOW),
+        node.render(filled(ManagedNode), events, NOW),
+        configset.render(filled(ConfigSet), events, NOW),
     ):
         assert "evil" in shown
         assert steered(shown) == []

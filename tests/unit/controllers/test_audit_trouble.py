@@ -16,7 +16,7 @@ from nodemanager.api.audit.auditcheckpoint import CURRENT, INTACT, KEY_SECRET
 from nodemanager.api.audit.auditsegment import AUDIT_SEGMENTS, name_of
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
-from nodemanager.cli.crd_changes import Changes
+from nodemanager.cli.installing.crd_changes import Changes
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.http.transport import HttpTransport, PooledResponse, Request
 from nodemanager.client.patches import MergePatch

@@ -10,9 +10,9 @@ import pytest
 
 from nodemanager.api.maintenance.maintenance_status import NodeMaintenanceStatus, RunState
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
-from nodemanager.controllers.node_maintenances import recording
 from nodemanager.controllers.node_maintenances.inputs import Problem
-from nodemanager.controllers.node_maintenances.recording import Record
+from nodemanager.controllers.node_maintenances.status import recording
+from nodemanager.controllers.node_maintenances.status.recording import Record
 from nodemanager.fleet.maintenance.decide import Decision, Wait
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.passes import Look

@@ -17,9 +17,10 @@ from nodemanager.api.maintenance.maintenance_status import (
 )
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance, NodeMaintenanceSpec
 from nodemanager.api.maintenance.operations import Operation
-from nodemanager.controllers.node_maintenances import deleting, recording
+from nodemanager.controllers.node_maintenances import deleting
 from nodemanager.controllers.node_maintenances.inputs import SHUT, Inputs
-from nodemanager.controllers.node_maintenances.recording import Record
+from nodemanager.controllers.node_maintenances.status import recording
+from nodemanager.controllers.node_maintenances.status.recording import Record
 from nodemanager.controllers.node_maintenances.undertaking import Seen
 from nodemanager.fleet.maintenance import runs
 from nodemanager.fleet.maintenance.openings import WindowView

@@ -24,9 +24,9 @@ from nodemanager.api.maintenance.maintenance_status import (
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.api.maintenance.notifications import Notification
 from nodemanager.client.http.posting import Address, NotDelivered
-from nodemanager.controllers.node_maintenances import noticing
-from nodemanager.controllers.node_maintenances.maintenance_conditions import REALTIME_KEPT
-from nodemanager.controllers.node_maintenances.noticing import Change
+from nodemanager.controllers.node_maintenances.status import noticing
+from nodemanager.controllers.node_maintenances.status.maintenance_conditions import REALTIME_KEPT
+from nodemanager.controllers.node_maintenances.status.noticing import Change
 from nodemanager.controllers.notifications import due, messages, sending
 from nodemanager.controllers.notifications.due import Due
 from nodemanager.controllers.notifications.messages import Message

@@ -15,9 +15,10 @@ from nodemanager.api.maintenance.nodetask import UPGRADES, VISIT
 from nodemanager.api.rights import host_references
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.disruption.nodes import NODES, Node
-from nodemanager.controllers.node_maintenances import upgrade_marks, waking
-from nodemanager.controllers.node_maintenances.upgrade_marks import UpgradeMarks
-from nodemanager.controllers.node_maintenances.upgrade_visits import AT_ONCE, UpgradeVisits
+from nodemanager.controllers.node_maintenances import waking
+from nodemanager.controllers.node_maintenances.upgrades import marks as upgrade_marks
+from nodemanager.controllers.node_maintenances.upgrades.marks import UpgradeMarks
+from nodemanager.controllers.node_maintenances.upgrades.visits import AT_ONCE, UpgradeVisits
 from nodemanager.controllers.registration import Caches
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, State

@@ -184,7 +184,8 @@ sys.modules["_nodemanager"] = module_from_spec(spec)
 sys.builtin_module_names += ("_nodemanager",)
 sys.modules["ctypes"] = sys.modules["_ctypes"] = None  # an import of them fails
 
-import nodemanager.cli.commands.agent, nodemanager.cli.commands.apply, nodemanager.rendering.child
+import nodemanager.cli.commands.running.agent, nodemanager.cli.commands.host.apply
+import nodemanager.rendering.child
 from nodemanager.host.watches.inotify import Inotify
 
 Inotify().close()

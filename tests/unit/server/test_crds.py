@@ -10,7 +10,7 @@ import pytest
 
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.crds import all_crds
-from nodemanager.cli import embedded_api
+from nodemanager.cli.embedded import embedded_api
 from nodemanager.client.patches import MergePatch
 from nodemanager.kube import errors
 from nodemanager.kube.core import CRDS

@@ -17,9 +17,9 @@ from aiohttp.test_utils import make_mocked_request
 
 from nodemanager.api.rights import host_rights
 from nodemanager.api.rights.host_rights import HostAccess
-from nodemanager.cli import host_quotas
-from nodemanager.cli.host_quotas import EVENTS, LIMITS, OBJECTS, host_of, owner
-from nodemanager.cli.server_metrics import ApiMetrics
+from nodemanager.cli.embedded import host_quotas
+from nodemanager.cli.embedded.host_quotas import EVENTS, LIMITS, OBJECTS, host_of, owner
+from nodemanager.cli.embedded.server_metrics import ApiMetrics
 from nodemanager.client.auth.credentials import BearerToken
 from nodemanager.client.subresources import request_token
 from nodemanager.kube import errors

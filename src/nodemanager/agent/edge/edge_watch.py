@@ -62,6 +62,11 @@ class EdgeWatch:
         """How it is called in logs."""
         return "edge"
 
+    @property
+    def spoke(self) -> bool:
+        """Whether somebody has looked."""
+        return self.told is not None
+
     def look_soon(self) -> None:
         """Look without waiting for the next time: something was done to the host."""
         self._wake.set()

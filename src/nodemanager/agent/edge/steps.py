@@ -15,6 +15,7 @@ from nodemanager.host.edge.bond_changes import BondChanges
 from nodemanager.host.edge.drbd_control import DrbdControl
 from nodemanager.host.edge.oem import OemFiles
 from nodemanager.host.files.tree import Tree
+from nodemanager.host.process import environment
 
 
 def performers(
@@ -26,7 +27,7 @@ def performers(
 ) -> dict[str, Performer]:
     """Return who carries out which step; `done` is told that the host looks different now."""
     root, run = host.tree.root, host.converger.observer.run
-    control = DrbdControl(root, run)
+    control = DrbdControl(root, run, environment.host_follower(root))
     of_bond = changes, exclusive, done
     files = OemFiles(Tree(root), host.state, run)
     kairos = KairosPrograms(programs, root)

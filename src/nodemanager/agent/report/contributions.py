@@ -126,7 +126,12 @@ def of_upgrades(part: UpgradePart) -> Contribution:
     return lambda found, _now, _generation: status.of_upgrades(found, part.status)
 
 
-def of_no_edge(found: ManagedNodeStatus, now: datetime, generation: int) -> ManagedNodeStatus:
-    """Return the status without what an agent said that was told to look: nobody looks any more."""
-    del now, generation
-    return found if found.edge is None else msgspec.structs.replace(found, edge=None)
+class NoEdge:
+    """An agent that was not told to look at what edge sites are made of."""
+
+    spoke = False
+
+    def contribute(self, found: ManagedNodeStatus, now: datetime, generation: int) -> ManagedNodeStatus:
+        """Return the status without what an agent said that was told to look: nobody looks any more."""
+        del now, generation
+        return found if found.edge is None else msgspec.structs.replace(found, edge=None)

@@ -45,6 +45,19 @@ class Inspector(Protocol):
         ...
 
 
+class EarlyPart(Protocol):
+    """What has nothing to do with passes, and is so now only if this process says it."""
+
+    @property
+    def spoke(self) -> bool:
+        """Whether there is something to tell, before anything else is."""
+        ...
+
+    def contribute(self, found: ManagedNodeStatus, now: datetime, generation: int) -> ManagedNodeStatus:
+        """Return the status with what is so now, and without what an earlier process said."""
+        ...
+
+
 async def _nothing() -> None:
     """Wait for nothing."""
 
@@ -62,6 +75,8 @@ class StatusWriter:
     now: Callable[[], datetime]
     settle: Callable[[], Awaitable[None]] = _nothing
     """Has on disk what the status is about to tell of."""
+    early: EarlyPart | None = None
+    """Told with every write, also before the first pass is over."""
     _look: bool = False
     """The host itself may look different from what the status says."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -102,7 +117,7 @@ class StatusWriter:
         return self.reachability.offline
 
     async def _write(self) -> None:
-        if self.host.empty:
+        if self.host.empty and not (self.early is not None and self.early.spoke):
             return
         await self.settle()
         look, self._look = self._look and self.host.over, False
@@ -139,6 +154,8 @@ class StatusWriter:
         if inventory is not None:
             found = status.of_host(found, inventory, heartbeat.lease_name(self.node.key.name), generation)
         found = self.host.contribute(found, done, now)
+        if self.early is not None:
+            found = self.early.contribute(found, now, generation)
         if self.host.over:  # before the first pass is over, half of a status would be taken for the whole
             for contribute in self.others:
                 found = contribute(found, now, generation)

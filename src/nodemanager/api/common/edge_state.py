@@ -20,6 +20,7 @@ MAX_PEERS: Final = 31
 MAX_LINK_NAME: Final = 15
 MAX_WORD: Final = 64
 MAX_MESSAGE: Final = 512
+DISKLESS: Final = "Diskless"
 _LINK_NAME: Final = "^[!-.0-~]*$"
 
 
@@ -59,8 +60,8 @@ class BondState(Struct):
     mtu: Annotated[int, meta("Its MTU; 0 = unknown.", minimum=0)] = 0
     monitor: Annotated[
         int,
-        meta("miimon, in milliseconds; 0 = links are not monitored, and mii of its cards means nothing.",
-             minimum=0),
+        meta("How often its links are looked at, in milliseconds: miimon, or arp_interval. 0 = they are not"
+             " monitored, and mii of its cards means nothing.", minimum=0),
     ] = 0  # fmt: skip
     active: Annotated[
         str, meta("The card that sends, in active-backup.", pattern=_LINK_NAME, max_length=MAX_LINK_NAME)
@@ -94,6 +95,12 @@ class BondChange(Struct):
     ] = None  # fmt: skip
 
 
+_CLIENT: Final = (
+    "Where the disk is Diskless: whether there shall be none, as of a client or of who breaks ties; absent ="
+    " not known. Without that, the disk is lost."
+)
+
+
 class DrbdVolume(Struct):
     """A volume of a resource, on this host."""
 
@@ -102,6 +109,7 @@ class DrbdVolume(Struct):
     disk: Annotated[str, meta("State of its disk, such as UpToDate.", pattern=ASCII, max_length=MAX_WORD)] = (
         ""
     )
+    client: Annotated[bool | None, meta(_CLIENT)] = None
 
 
 class DrbdPeerVolume(Struct):
@@ -114,6 +122,7 @@ class DrbdPeerVolume(Struct):
     disk: Annotated[
         str, meta("State of the peer's disk, as this host knows it.", pattern=ASCII, max_length=MAX_WORD)
     ] = ""
+    client: Annotated[bool | None, meta(_CLIENT)] = None
     out_of_sync: Annotated[
         int | None,
         meta("KiB that are known to differ; absent = unknown. It counts only while connected, and only if"

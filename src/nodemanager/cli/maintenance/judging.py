@@ -13,16 +13,11 @@ from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.cli.maintenance import planning
 from nodemanager.cli.maintenance.judged import HostsJudged, Judged, RealtimeJudged
 from nodemanager.cli.maintenance.reading import Found, Surroundings
-from nodemanager.controllers.node_maintenances import (
-    observing,
-    realtime_sets,
-    remembering,
-    undertaking,
-    upcoming,
-)
+from nodemanager.controllers.node_maintenances import observing, realtime_sets, undertaking, upcoming
 from nodemanager.controllers.node_maintenances.gates import gates_of
 from nodemanager.controllers.node_maintenances.gates import told as gates_told
 from nodemanager.controllers.node_maintenances.inputs import Problem
+from nodemanager.controllers.node_maintenances.status import remembering
 from nodemanager.controllers.node_maintenances.undertaking import Seen
 from nodemanager.fleet.maintenance import openings, realtime
 from nodemanager.fleet.maintenance.decide import Wait, decide

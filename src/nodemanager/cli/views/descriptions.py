@@ -21,42 +21,43 @@ from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
 from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEMPLATES
 from nodemanager.api.maintenance.nodeseries import NODE_SERIES
 from nodemanager.api.maintenance.nodetask import NODE_TASKS
-from nodemanager.cli.views import (
-    describe_audit,
-    describe_configset,
-    describe_configsetpreview,
-    describe_configsetrevision,
-    describe_maintenanceapproval,
-    describe_maintenancewindow,
-    describe_node,
-    describe_nodemaintenance,
-    describe_nodeoperationtemplate,
-    describe_nodeseries,
-    describe_nodetask,
-    describe_rolloutpolicy,
+from nodemanager.cli.views.describe import (
+    audit,
+    configset,
+    configsetpreview,
+    configsetrevision,
+    edgecluster,
+    edgeprofile,
+    maintenanceapproval,
+    maintenancewindow,
+    node,
+    nodemaintenance,
+    nodeoperationtemplate,
+    nodeseries,
+    nodetask,
+    rolloutpolicy,
 )
-from nodemanager.cli.views.edge import describe_edgecluster, describe_edgeprofile
 from nodemanager.kube.objects import Resource
 
 FILE: Final = "src/nodemanager/cli/views/descriptions.py"
 PART: Final = "renderer for describe"
 
 RENDERERS: Final[dict[str, Callable[..., str]]] = {
-    MANAGED_NODES.qualified_name: describe_node.render,
-    CONFIG_SETS.qualified_name: describe_configset.render,
-    CONFIG_SET_REVISIONS.qualified_name: describe_configsetrevision.render,
-    CONFIG_SET_PREVIEWS.qualified_name: describe_configsetpreview.render,
-    ROLLOUT_POLICIES.qualified_name: describe_rolloutpolicy.render,
-    NODE_MAINTENANCES.qualified_name: describe_nodemaintenance.render,
-    MAINTENANCE_WINDOWS.qualified_name: describe_maintenancewindow.render,
-    NODE_SERIES.qualified_name: describe_nodeseries.render,
-    NODE_TASKS.qualified_name: describe_nodetask.render,
-    NODE_OPERATION_TEMPLATES.qualified_name: describe_nodeoperationtemplate.render,
-    MAINTENANCE_APPROVALS.qualified_name: describe_maintenanceapproval.render,
-    EDGE_CLUSTERS.qualified_name: describe_edgecluster.render,
-    EDGE_PROFILES.qualified_name: describe_edgeprofile.render,
-    AUDIT_CHECKPOINTS.qualified_name: describe_audit.checkpoint,
-    AUDIT_SEGMENTS.qualified_name: describe_audit.segment,
+    MANAGED_NODES.qualified_name: node.render,
+    CONFIG_SETS.qualified_name: configset.render,
+    CONFIG_SET_REVISIONS.qualified_name: configsetrevision.render,
+    CONFIG_SET_PREVIEWS.qualified_name: configsetpreview.render,
+    ROLLOUT_POLICIES.qualified_name: rolloutpolicy.render,
+    NODE_MAINTENANCES.qualified_name: nodemaintenance.render,
+    MAINTENANCE_WINDOWS.qualified_name: maintenancewindow.render,
+    NODE_SERIES.qualified_name: nodeseries.render,
+    NODE_TASKS.qualified_name: nodetask.render,
+    NODE_OPERATION_TEMPLATES.qualified_name: nodeoperationtemplate.render,
+    MAINTENANCE_APPROVALS.qualified_name: maintenanceapproval.render,
+    EDGE_CLUSTERS.qualified_name: edgecluster.render,
+    EDGE_PROFILES.qualified_name: edgeprofile.render,
+    AUDIT_CHECKPOINTS.qualified_name: audit.checkpoint,
+    AUDIT_SEGMENTS.qualified_name: audit.segment,
 }
 """By qualified name: an object, the events about it and the time, in words."""
 

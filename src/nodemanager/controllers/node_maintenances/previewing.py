@@ -18,7 +18,7 @@ from nodemanager.controllers.node_maintenances import observing, undertaking
 from nodemanager.controllers.node_maintenances.ahead import HostsAhead
 from nodemanager.controllers.node_maintenances.inputs import InputReader
 from nodemanager.controllers.node_maintenances.orders import Asking, Orders
-from nodemanager.controllers.node_maintenances.recording import News
+from nodemanager.controllers.node_maintenances.status.recording import News
 from nodemanager.controllers.node_maintenances.undertaking import Seen
 from nodemanager.fleet.maintenance import claims, plan, previews
 from nodemanager.fleet.maintenance.facts import HostFacts

@@ -30,7 +30,6 @@ from nodemanager.controllers.node_maintenances import (
     deleting,
     observing,
     previewing,
-    remembering,
     undertaking,
     upcoming,
     waking,
@@ -38,7 +37,6 @@ from nodemanager.controllers.node_maintenances import (
 from nodemanager.controllers.node_maintenances.ahead import UPGRADING, HostsAhead, TasksAhead
 from nodemanager.controllers.node_maintenances.changing_hosts import ChangingHosts
 from nodemanager.controllers.node_maintenances.gates import Gates, gates_of
-from nodemanager.controllers.node_maintenances.group_locks import GroupLocks
 from nodemanager.controllers.node_maintenances.hosts_in_work import (
     AT_ONCE,
     CONFLICT,
@@ -46,17 +44,19 @@ from nodemanager.controllers.node_maintenances.hosts_in_work import (
     HostsInWork,
 )
 from nodemanager.controllers.node_maintenances.inputs import InputReader, Problem
-from nodemanager.controllers.node_maintenances.maintenance_writer import MaintenanceWriter
 from nodemanager.controllers.node_maintenances.observing import HostSight, SignsOfLife
 from nodemanager.controllers.node_maintenances.orders import Orders
 from nodemanager.controllers.node_maintenances.previewing import Previewer
 from nodemanager.controllers.node_maintenances.protecting import ProtectedHosts
 from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeSets
-from nodemanager.controllers.node_maintenances.recording import News, Record
 from nodemanager.controllers.node_maintenances.repair_turns import RepairSight, RepairTurns
+from nodemanager.controllers.node_maintenances.status import remembering
+from nodemanager.controllers.node_maintenances.status.recording import News, Record
+from nodemanager.controllers.node_maintenances.status.writer import MaintenanceWriter
 from nodemanager.controllers.node_maintenances.undertaking import Seen
-from nodemanager.controllers.node_maintenances.upgrade_marks import UpgradeMarks
-from nodemanager.controllers.node_maintenances.upgrade_visits import Sight, UpgradeVisits
+from nodemanager.controllers.node_maintenances.upgrades.group_locks import GroupLocks
+from nodemanager.controllers.node_maintenances.upgrades.marks import UpgradeMarks
+from nodemanager.controllers.node_maintenances.upgrades.visits import Sight, UpgradeVisits
 from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver
 from nodemanager.controllers.registration import ControllerContext
 from nodemanager.fleet.maintenance import budget, openings, passes, questions

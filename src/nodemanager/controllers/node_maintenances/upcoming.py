@@ -6,7 +6,7 @@ from datetime import datetime
 
 from nodemanager.api.maintenance.maintenance_status import RunState
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
-from nodemanager.controllers.node_maintenances import remembering
+from nodemanager.controllers.node_maintenances.status import remembering
 from nodemanager.fleet.maintenance import runs
 from nodemanager.fleet.maintenance.passes import Look
 

@@ -4,12 +4,14 @@
 #   bond.sh flip|restore|revert FOLDER BOND MODE PRIMARY MAC ROOT CARD...
 #
 # flip     makes it MODE, if FOLDER/armed is there: nothing is changed that nobody would put back
-# restore  what the dead-man runs: takes FOLDER/armed, or leaves all as it is if somebody else took it
+# restore  what the dead-man runs: takes FOLDER/armed, or leaves all as it is if somebody else took it. One that
+#          is there and cannot be taken, as the disk is full or was made read-only, is no reason to do nothing
 # revert   the same as restore, for one who has taken it already
 #
 # FOLDER/before has files as they were, FOLDER/absent the names of those that were not there. A bond changes
 # its mode only while it is down and has no cards, so it is empty for a moment; every line goes on after a
-# failure, because a bond that is put together again in the wrong mode is better than one in pieces.
+# failure, because a bond that is put together again in the wrong mode is better than one in pieces. Nothing
+# that has to be done needs FOLDER to be writable.
 set -u
 verb=$1 folder=$2 bond=$3 mode=$4 primary=$5 mac=$6 root=$7
 shift 7
@@ -56,18 +58,22 @@ put_together() {
 
 networkd_off() { # else it takes cards back that it sees leave; its socket would start it again
     for unit in systemd-networkd.socket systemd-networkd.service; do
-        if systemctl is-active --quiet "$unit"; then echo "$unit" >>"$folder/stopped"; fi
+        systemctl is-active --quiet "$unit" || continue
+        stopped="$stopped $unit"
+        echo "$unit" >>"$folder/stopped"
     done
-    if [ -e "$folder/stopped" ]; then systemctl stop systemd-networkd.socket systemd-networkd.service; fi
+    if [ -n "$stopped" ]; then systemctl stop systemd-networkd.socket systemd-networkd.service; fi
 }
 
 networkd_on() { # also what an earlier run stopped that was killed; it brings back addresses and routes
-    [ -s "$folder/stopped" ] || { rm -f "$folder/stopped"; return 0; } # empty: the power went
-    systemctl start $(sort -u "$folder/stopped") && rm -f "$folder/stopped"
+    [ ! -s "$folder/stopped" ] || stopped="$stopped $(cat "$folder/stopped")"
+    [ -z "$stopped" ] || systemctl start $(printf '%s\n' $stopped | sort -u) || return 1
+    [ ! -e "$folder/stopped" ] || rm -f "$folder/stopped" || :
 }
 
 change() {
-    status=0
+    status=0 stopped=
+    [ -d "$bonding" ] || { echo "there is no bond $bond" >&2; status=1; }
     if [ -d "$bonding" ] && ! is_so "$@"; then
         networkd_off
         put_together "$@" || status=1
@@ -96,9 +102,10 @@ put_back_files() {
 }
 
 if [ "$verb" = restore ]; then
-    mv "$folder/armed" "$folder/fired" 2>/dev/null || exit 0
+    [ -e "$folder/armed" ] || exit 0
+    mv "$folder/armed" "$folder/fired" || [ -e "$folder/armed" ] || exit 0
 fi
-exec 9>"$folder/lock"
+[ ! -r "$folder" ] || exec 9<"$folder"
 case $verb in
 flip)
     flock -w 60 9 || { echo "somebody else is changing $bond" >&2; exit 4; }

@@ -16,11 +16,10 @@ from typing import Final
 
 from nodemanager.api.common.edge_state import MAX_BONDS, BondChange, BondState
 from nodemanager.host.base import HostError, Runner
-from nodemanager.host.edge import deadman, links, networkd_files
+from nodemanager.host.edge import bond_records, deadman, links, networkd_files
 from nodemanager.host.edge.bond_records import (
     COMMITTED,
     REVERTED,
-    STAGED,
     Arming,
     BondPlan,
     BondRecord,
@@ -35,6 +34,8 @@ from nodemanager.kube import times
 
 SETTLE: Final = 15.0
 """Seconds in which links come up again after a flip."""
+OVERDUE: Final = 60.0
+"""Seconds after which a dead-man whose time has come has acted, though it could not write that down."""
 RESERVE: Final = 20
 """Seconds that have to be left until the dead-man acts for a flip to begin."""
 NAP: Final = 0.2
@@ -75,6 +76,8 @@ class BondChanges:
         phase, arming = record.phase(), self._armed(record)
         if phase is Phase.ARMED and arming is None:
             phase = Phase.STAGED  # the host has booted since: the dead-man is gone, and the bond as it was
+        if phase is Phase.ARMED and arming is not None and self.uptime() > arming.until + OVERDUE:
+            phase = Phase.RESTORING
         if phase in (Phase.FIRED, Phase.REVERTED) and (ended := record.restored()) != 0:
             phase = Phase.RESTORING if ended is None else Phase.RESTORE_FAILED
         return BondChange(
@@ -104,7 +107,7 @@ class BondChanges:
         mac = links.address(self.tree.root, bond)
         record.stage(BondPlan(bond, mode, found.mode, names, primary, before, up, mac), files)
         return {"modeBefore": found.mode, "mode": mode, "files": ", ".join(files)[:256],
-                "staged": record.digest(STAGED)}  # fmt: skip
+                "staged": bond_records.digest(record.wanted_files())}  # fmt: skip
 
     async def arm(self, bond: str, mode: str, seconds: int, identity: str) -> Evidence:
         """Start the dead-man; one from before, with another deadline, is replaced by it."""
@@ -152,7 +155,12 @@ class BondChanges:
             raise HostError(f"cannot commit the change of {bond}: it is {record.phase()}, and not Armed")
         written = self._put(record)
         await deadman.disarm_all(self.run, bond)
-        return {"mode": plan.mode, "written": ", ".join(written)[:256], "files": record.digest(STAGED)}
+        live = {name: one.text for name, one in self._live(bond).items()}
+        if changed := [name for name, text in record.wanted_files().items() if live.get(name) != text]:
+            raise HostError(
+                f"cannot commit the change of {bond}: {', '.join(changed)} is not as it was written"
+            )
+        return {"mode": plan.mode, "written": ", ".join(written)[:256], "files": bond_records.digest(live)}
 
     async def _need_power(self, record: BondRecord, plan: BondPlan, found: BondState) -> None:
         """Put back what was taken from the dead-man before the power went, and before all files were there.
@@ -162,7 +170,7 @@ class BondChanges:
         """
         if found.mode == plan.mode or not self._missing(record):
             return
-        record.mark(REVERTED)
+        record.begin_revert()
         await self._run_back(record, plan)
         raise HostError(
             f"cannot commit the change of {record.bond}: its mode is {found.mode}, as the host booted before"
@@ -176,7 +184,7 @@ class BondChanges:
         if plan is None:
             return {"revert": "nothing is staged"}
         if record.phase() not in (Phase.ARMED, Phase.FIRED):
-            record.mark(REVERTED)
+            record.begin_revert()
         await self._run_back(record, plan)
         record.take(REVERTED)  # only now: until then the dead-man is there for when we are killed, or fail
         await deadman.disarm_all(self.run, bond)
@@ -254,6 +262,9 @@ class BondChanges:
 
     def _read(self, bond: str) -> BondState:
         return links.read_bond(self.tree.root, bond)
+
+    def _live(self, bond: str) -> dict[str, networkd_files.Found]:
+        return networkd_files.of_bond(networkd_files.read(self.tree.root), bond)
 
     def _macs(self, names: tuple[str, ...]) -> dict[str, str]:
         return {name: links.permanent_address(self.tree.root, name) for name in names}

@@ -16,6 +16,7 @@ import hashlib
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import resources
@@ -29,6 +30,7 @@ from nodemanager.host.base import HostError
 from nodemanager.host.edge import networkd_files
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.state import state_files
+from nodemanager.host.state.state_files import Owner
 from nodemanager.kube.errors import UNREADABLE
 
 T = TypeVar("T")
@@ -114,9 +116,9 @@ class BondRecord:
         return _decoded(self._read(ARMED), Arming)
 
     def phase(self) -> Phase:
-        """Return how far the change is."""
-        for name, phase in ((ARMED, Phase.ARMED), (FIRED, Phase.FIRED), (COMMITTED, Phase.COMMITTED),
-                            (REVERTED, Phase.REVERTED)):  # fmt: skip
+        """Return how far the change is; what was committed and then reverted is both for a moment."""
+        for name, phase in ((ARMED, Phase.ARMED), (FIRED, Phase.FIRED), (REVERTED, Phase.REVERTED),
+                            (COMMITTED, Phase.COMMITTED)):  # fmt: skip
             if (self.path / name).exists():
                 return phase
         return Phase.STAGED
@@ -138,8 +140,9 @@ class BondRecord:
                     f"cannot stage {live}: it is a link, which somebody else made; remove it first"
                 )
             if live.exists():
-                mode = live.stat().st_mode & 0o777
-                self._write(f"{BEFORE}/{name}", live.read_bytes(), mode)
+                seen = live.stat()
+                owner = Owner(seen.st_uid, seen.st_gid)
+                self._write(f"{BEFORE}/{name}", live.read_bytes(), seen.st_mode & 0o777, owner)
             else:
                 self._write(f"{ABSENT}/{name}", b"")
             self._write(f"{STAGED}/{name}", text.encode(), 0o644)
@@ -155,9 +158,7 @@ class BondRecord:
 
     def arm(self, arming: Arming) -> None:
         """Write down that the dead-man waits; what an earlier one did is forgotten."""
-        for name in (FIRED, REVERTED, COMMITTED, RESTORED):
-            with contextlib.suppress(FileNotFoundError):
-                (self.path / name).unlink()
+        self._drop(FIRED, REVERTED, COMMITTED, RESTORED)
         self._write(ARMED, msgspec.json.encode(arming))
 
     def take(self, name: str) -> bool:
@@ -169,24 +170,23 @@ class BondRecord:
         self._sync()
         return True
 
-    def mark(self, name: str) -> None:
-        """Write down a phase that nobody competes for; how an earlier putting back ended does not count."""
-        for other in (FIRED, COMMITTED, REVERTED, RESTORED):
-            if other != name:
-                with contextlib.suppress(FileNotFoundError):
-                    (self.path / other).unlink()
-        self._write(name, b"")
+    def begin_revert(self) -> None:
+        """Write down that it is put back from now on; how an earlier putting back ended does not count.
+
+        There is no moment at which nothing says how far it is: what is only staged may be forgotten.
+        """
+        self._drop(RESTORED)
+        self._write(REVERTED, b"")
+        self._drop(FIRED, COMMITTED)
 
     def wanted_files(self) -> dict[str, str]:
         """Return files as they shall be, by name."""
         return {one.name: one.read_text("utf-8") for one in sorted((self.path / STAGED).glob("*"))}
 
-    def digest(self, which: str) -> str:
-        """Return what two hosts with the same files have alike."""
-        found = hashlib.sha256()
-        for one in sorted((self.path / which).glob("*")):
-            found.update(f"{one.name}\0{len(one.read_bytes())}\0".encode() + one.read_bytes())
-        return found.hexdigest()
+    def _drop(self, *names: str) -> None:
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                (self.path / name).unlink()
 
     def _read(self, name: str) -> bytes | None:
         try:
@@ -195,9 +195,9 @@ class BondRecord:
         except OSError:
             return None
 
-    def _write(self, name: str, data: bytes, mode: int = 0o600) -> None:
+    def _write(self, name: str, data: bytes, mode: int = 0o600, owner: Owner | None = None) -> None:
         self.tree.forget()
-        state_files.write(self.tree, f"{self.folder}/{name}", data, mode)
+        state_files.write(self.tree, f"{self.folder}/{name}", data, mode, owner)
 
     def _sync(self) -> None:
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
@@ -205,6 +205,15 @@ class BondRecord:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def digest(files: Mapping[str, str]) -> str:
+    """Return what two hosts with the same files have alike; pure."""
+    found = hashlib.sha256()
+    for name, text in sorted(files.items()):
+        data = text.encode()
+        found.update(f"{name}\0{len(data)}\0".encode() + data)
+    return found.hexdigest()
 
 
 def is_link_name(name: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from nodemanager.api.common.edge_state import (
+    DISKLESS,
     MAX_MESSAGE,
     MAX_PEERS,
     MAX_RESOURCES,
@@ -35,7 +36,6 @@ _LIMIT: Final = 1024 * 1024
 _TIMEOUT: Final = 20.0
 _MAX_NUMBER: Final = 2**63 - 1
 CONNECTED, ESTABLISHED, UP_TO_DATE, NO = "Connected", "Established", "UpToDate", "no"
-DISKLESS: Final = "Diskless"
 MAX_ENTRIES: Final = 2048
 """Resources, volumes and peers together in a status, which has to fit beside all else that it says."""
 
@@ -121,7 +121,7 @@ def _fit(one: T, **fields: Any) -> T:
         value = getattr(one, name)
         if isinstance(value, str):
             fields[name] = value[: NAME_MAX if name == "name" else MAX_WORD]
-        elif isinstance(value, int):
+        elif isinstance(value, int) and not isinstance(value, bool):
             fields[name] = max(0, min(value, _MAX_NUMBER))
     return msgspec.structs.replace(one, **fields)
 
@@ -137,12 +137,17 @@ def unclean(resource: DrbdResource) -> str:
     return next(_faults(resource), "")
 
 
+def _is_good(volume: DrbdVolume | DrbdPeerVolume) -> bool:
+    """Tell whether there is a good disk, or known to be none on purpose."""
+    return volume.disk == UP_TO_DATE or (volume.disk == DISKLESS and volume.client is True)
+
+
 def _faults(resource: DrbdResource) -> Iterator[str]:
     name = resource.name
     if resource.suspended != NO:
         yield f"{name}: IO is suspended ({resource.suspended or 'unknown'})"
     for volume in resource.volumes:
-        if volume.disk not in (UP_TO_DATE, DISKLESS):
+        if not _is_good(volume):
             yield f"{name}/{volume.volume}: its disk is {volume.disk or 'unknown'}"
     for peer in resource.peers:
         if peer.connection != CONNECTED:
@@ -155,7 +160,7 @@ def _peer_faults(name: str, peer: DrbdPeer, there: DrbdPeerVolume) -> Iterator[s
     where = f"{name}/{there.volume} to {peer.name}"
     if there.replication != ESTABLISHED:
         yield f"{where}: replication is {there.replication or 'unknown'}"
-    if there.disk not in (UP_TO_DATE, DISKLESS):
+    if not _is_good(there):
         yield f"{where}: its disk is {there.disk or 'unknown'}"
     if there.out_of_sync != 0:
         amount = "unknown" if there.out_of_sync is None else f"{there.out_of_sync} KiB"

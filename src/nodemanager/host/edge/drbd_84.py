@@ -12,7 +12,13 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from nodemanager.api.common.edge_state import DrbdPeer, DrbdPeerVolume, DrbdResource, DrbdVolume
+from nodemanager.api.common.edge_state import (
+    DISKLESS,
+    DrbdPeer,
+    DrbdPeerVolume,
+    DrbdResource,
+    DrbdVolume,
+)
 
 PEER: Final = "peer"
 """What the one connection is called there."""
@@ -95,11 +101,17 @@ def _row(found: re.Match[str]) -> Row:
     replication = _OFF if connection != _CONNECTED else _ESTABLISHED if state == _CONNECTED else state
     paused = [who for place, letter, who in _PAUSES if flags[place] == letter]
     peer = DrbdPeerVolume(
-        replication=replication, disk=found["peer_ds"], resync_suspended=",".join(paused) or "no"
-    )
+        replication=replication, disk=found["peer_ds"], client=_client(found["peer_ds"]),
+        resync_suspended=",".join(paused) or "no",
+    )  # fmt: skip
     suspended = "no" if flags[0] == "r" else "user"
     role, peer_role = found["ro"], found["peer_ro"]
     return Row(int(found["minor"]), role, peer_role, suspended, connection, found["ds"], peer)
+
+
+def _client(disk: str) -> bool | None:
+    """Return whether a disk is missing on purpose: here, that is never so."""
+    return False if disk == DISKLESS else None
 
 
 def _with_more(row: Row, line: str) -> Row:
@@ -119,6 +131,7 @@ def _resource(name: str, rows: list[tuple[int, Row]]) -> DrbdResource:
     return DrbdResource(
         name=name, role=first.role,
         suspended="user" if any(row.suspended != "no" for _, row in rows) else "no",
-        volumes=[DrbdVolume(volume=volume, minor=row.minor, disk=row.disk) for volume, row in rows],
+        volumes=[DrbdVolume(volume=volume, minor=row.minor, disk=row.disk, client=_client(row.disk))
+                 for volume, row in rows],
         peers=[peer],
     )  # fmt: skip

@@ -9,7 +9,13 @@ from typing import Any, Final
 
 import msgspec
 
-from nodemanager.api.common.edge_state import DrbdPeer, DrbdPeerVolume, DrbdResource, DrbdVolume
+from nodemanager.api.common.edge_state import (
+    DISKLESS,
+    DrbdPeer,
+    DrbdPeerVolume,
+    DrbdResource,
+    DrbdVolume,
+)
 
 STATUS: Final = ("drbdsetup", "status", "--json", "--statistics")
 _WHY: Final = ("user", "no-data", "fencing", "quorum")
@@ -23,12 +29,14 @@ class _Device(_Kebab, frozen=True):
     volume: int
     minor: int = 0
     disk_state: str = ""
+    client: bool | None = None
 
 
 class _PeerDevice(_Kebab, frozen=True):
     volume: int
     replication_state: str = ""
     peer_disk_state: str = ""
+    peer_client: bool | None = None
     resync_suspended: str = ""
     out_of_sync: int | None = None
     percent_resync_done: float | None = None
@@ -62,7 +70,8 @@ def _resource(found: _Resource, raw: dict[str, Any]) -> DrbdResource:
     suspended = ",".join(why) or ("user" if found.suspended else "no" if known else "")
     return DrbdResource(
         name=found.name, role=found.role, suspended=suspended,
-        volumes=[DrbdVolume(volume=one.volume, minor=one.minor, disk=one.disk_state)
+        volumes=[DrbdVolume(volume=one.volume, minor=one.minor, disk=one.disk_state,
+                            client=one.client if one.disk_state == DISKLESS else None)
                  for one in found.devices],
         peers=[_peer(one) for one in found.connections],
     )  # fmt: skip
@@ -78,6 +87,7 @@ def _volume(found: _PeerDevice) -> DrbdPeerVolume:
     done = found.percent_resync_done
     return DrbdPeerVolume(
         volume=found.volume, replication=found.replication_state, disk=found.peer_disk_state,
+        client=found.peer_client if found.peer_disk_state == DISKLESS else None,
         out_of_sync=found.out_of_sync, resync_suspended=found.resync_suspended,
         done=None if done is None else max(0, min(int(done), 100)),
     )  # fmt: skip

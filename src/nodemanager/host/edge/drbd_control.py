@@ -5,21 +5,24 @@ By drbdsetup, which needs no configuration: under LINSTOR that is the satellite'
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from nodemanager.api.common.edge_state import DrbdPeer, DrbdPeerVolume, DrbdResource
-from nodemanager.host.base import HostError, Runner
-from nodemanager.host.edge import drbd
+from nodemanager.api.common.edge_state import DISKLESS, DrbdPeer, DrbdPeerVolume, DrbdResource
+from nodemanager.host.base import Follower, HostError, Runner
+from nodemanager.host.edge import drbd, drbd_verify
+from nodemanager.host.edge.drbd_verify import VERIFYING, Heard
 
 PAUSE, RESUME, VERIFY = "pause-sync", "resume-sync", "verify"
+WHOLE: Final = "--start=0"
+"""Else a verify goes on where an earlier one was broken off, and says nothing of what was before."""
 USER: Final = "user"
 POLL: Final = 2.0
+UNHEARD: Final = 15
+"""Looks that find a verify over until somebody has to have heard that it is."""
 _TIMEOUT: Final = 30.0
-_VERIFYING: Final = ("VerifyS", "VerifyT")
 
 
 class Target(NamedTuple):
@@ -36,6 +39,7 @@ class DrbdControl:
 
     root: str | Path
     run: Runner
+    follow: Follower
     poll: float = POLL
 
     async def resource(self, name: str) -> tuple[str, DrbdResource]:
@@ -68,35 +72,50 @@ class DrbdControl:
         return len(there)
 
     async def verify(self, name: str) -> int:
-        """Compare with all peers that have data, one after the other; return how many KiB differ."""
+        """Compare with all peers that have data, one after the other; return how many KiB differ.
+
+        Raises HostError unless everything was compared: a verify that was broken off for a moment looks, a
+        moment later, like one that found nothing.
+        """
         version, found = await self.resource(name)
         compared = _with_data(found)
-        for one in compared:
-            _, now = await self.resource(name)
-            peer, there = _volume(now, one)
-            if there.replication not in _VERIFYING:
-                if why := _not_comparable(name, peer, there):
-                    raise HostError(why)
-                (await self.run(command(version, VERIFY, name, one), timeout=_TIMEOUT)).check()
-            await self._ended(name, one)
-        _, after = await self.resource(name)
+        keys = frozenset((one.node, one.volume) for one in compared)
+        async with drbd_verify.listening(self.follow, name, keys) as heard:
+            for one in compared:
+                await self._compare(version, name, one, heard)
+            _, after = await self.resource(name)
+            heard.check()
         there_now = [_volume(after, one) for one in compared]
         if why := next(filter(None, (_not_comparable(name, *one) for one in there_now)), ""):
-            raise HostError(why)  # it was broken off, whatever is counted
+            raise HostError(why)
         left = [there.out_of_sync for _, there in there_now]
         if None in left:
             raise HostError(f"cannot tell what differs of {name}: DRBD does not say how much is out of sync")
         return sum(one or 0 for one in left)
 
-    async def _ended(self, name: str, target: Target) -> None:
-        while True:
-            _, found = await self.resource(name)
-            peer, there = _volume(found, target)
+    async def _compare(self, version: str, name: str, target: Target, heard: Heard) -> None:
+        """Have a volume compared with one peer to the end; one that is under way is waited for."""
+        key = (target.node, target.volume)
+        _, now = await self.resource(name)
+        peer, there = _volume(now, target)
+        if there.replication not in VERIFYING:
+            if why := _not_comparable(name, peer, there):
+                raise HostError(why)
+            heard.forget(key)
+            (await self.run([*command(version, VERIFY, name, target), WHOLE], timeout=_TIMEOUT)).check()
+        left = UNHEARD
+        while left:
+            heard.check()
+            _, now = await self.resource(name)
+            peer, there = _volume(now, target)
             if peer.connection != drbd.CONNECTED:
                 raise HostError(f"cannot verify {name}: its connection to {peer.name} is {peer.connection}")
-            if there.replication not in _VERIFYING:
+            verifies = there.replication in VERIFYING
+            if not verifies and key in heard.over:
                 return
-            await asyncio.sleep(self.poll)
+            left = UNHEARD if verifies else left - 1
+            await heard.wait(self.poll)
+        raise HostError(f"cannot verify {name}: it is over, and drbdsetup events2 did not say how it ended")
 
 
 def command(version: str, verb: str, name: str, target: Target) -> list[str]:
@@ -118,9 +137,9 @@ def all_targets(found: DrbdResource) -> list[Target]:
 
 def _with_data(found: DrbdResource) -> list[Target]:
     """Return the volumes on peers that have data, as a tie-breaker has not; raises HostError without any."""
-    here = {one.volume for one in found.volumes if one.disk == drbd.DISKLESS}
+    here = {one.volume for one in found.volumes if one.disk == DISKLESS}
     there = [one for one in all_targets(found)
-             if one.volume not in here and _volume(found, one)[1].disk != drbd.DISKLESS]  # fmt: skip
+             if one.volume not in here and _volume(found, one)[1].disk != DISKLESS]  # fmt: skip
     if not there:
         raise HostError(f"cannot verify {found.name}: there are no two hosts here that have its data")
     return there
@@ -143,7 +162,7 @@ def _volume(found: DrbdResource, target: Target) -> tuple[DrbdPeer, DrbdPeerVolu
 
 def _not_comparable(name: str, peer: DrbdPeer, there: DrbdPeerVolume) -> str:
     in_sync = peer.connection == drbd.CONNECTED and there.replication == drbd.ESTABLISHED
-    if in_sync and there.disk != drbd.DISKLESS:
+    if in_sync and there.disk != DISKLESS:
         return ""
     state = ", ".join(one or "unknown" for one in (peer.connection, there.replication, there.disk))
     return f"cannot verify {name}: it is not connected and in sync with {peer.name} ({state})"

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from nodemanager.host.base import Follower
 from nodemanager.host.edge import drbd
@@ -21,6 +21,31 @@ EVENTS: Final = ("drbdsetup", "events2", "all")
 AGAIN: Final = 30.0
 """Seconds after which a stream that ended, or never began, is tried again."""
 _NEWS: Final = frozenset((b"create", b"change", b"destroy", b"rename"))
+_VERBS: Final = ("exists", "create", "change", "destroy")
+
+
+class Event(NamedTuple):
+    """A line that says how something is, or what became of it."""
+
+    verb: str
+    kind: str
+    """Resource, device, connection or peer-device; of the end of the first part, a dash."""
+    fields: dict[str, str]
+
+    def number(self, name: str) -> int:
+        """Return a number, such as the ID of a node; -1 where there is none."""
+        text = self.fields.get(name, "")
+        return int(text) if text.isdecimal() else -1
+
+
+def parse(line: bytes) -> Event | None:
+    """Return what a line says; None = nothing of how something is; pure."""
+    words = line.decode("ascii", "replace").split()
+    if words and words[0] not in _VERBS:  # a time may stand before it
+        words = words[1:]
+    if len(words) < 2 or words[0] not in _VERBS:
+        return None
+    return Event(words[0], words[1], dict(one.partition(":")[::2] for one in words[2:]))
 
 
 def is_news(line: bytes) -> bool:

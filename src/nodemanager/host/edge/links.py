@@ -76,7 +76,8 @@ def read_bond(root: str | Path, name: str) -> BondState:
     slaves = _text(own / "slaves").split()
     return BondState(
         name=name, mode=_first(own / "mode"), state=_word(folder / "operstate"), mtu=_number(folder / "mtu"),
-        monitor=_number(own / "miimon"), active=_text(own / "active_slave"),
+        # The kernel looks by one of the two; over direct cables only ARP notices a far port that is dead.
+        monitor=_number(own / "miimon") or _number(own / "arp_interval"), active=_text(own / "active_slave"),
         slaves=[_slave(folder.parent / one) for one in slaves[:MAX_SLAVES]],
     )  # fmt: skip
 

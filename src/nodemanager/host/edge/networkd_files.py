@@ -116,6 +116,23 @@ def changes(
     return {one: text for one, text in wanted.items() if not _equal(text, found[one].text)}
 
 
+def of_bond(found: Mapping[str, Found], bond: str) -> dict[str, Found]:
+    """Return the files that make a bond, by name: its own, those of its cards, and their drop-ins."""
+    names = (_netdev(found, bond), *_cards(found, bond))
+    return {one: file for one, file in found.items() if one in names or one.partition(".d/")[0] in names}
+
+
+def mode_of(files: Mapping[str, Found]) -> str:
+    """Return the mode that the files of a bond say; empty = none."""
+    said = [
+        one
+        for name, file in files.items()
+        if name.endswith(_NETDEV)
+        for one in values(file.text, "Bond", "Mode")
+    ]
+    return said[-1] if said else ""
+
+
 def _netdev(found: Mapping[str, Found], bond: str) -> str:
     names = [name for name, file in found.items()
              if name.endswith(_NETDEV) and values(file.text, "NetDev", "Name")[-1:] == [bond]

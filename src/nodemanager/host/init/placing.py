@@ -12,6 +12,7 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.init import systems
 from nodemanager.host.init.systems import System
 from nodemanager.host.state import state_files
+from nodemanager.host.state.state_files import Owner
 
 MAX_BYTES: Final = 1024 * 1024
 NEW: Final = 0o644
@@ -36,14 +37,16 @@ def check(tree: Tree, system: System) -> None:
 def put(tree: Tree, path: str, text: str, mode: int | None) -> bool:
     """Write a file unless it is like that already; return whether it was written.
 
-    Without a mode it keeps the one that it has, and everybody may read a new one.
+    Without a mode it stays whose it is, with the mode that it has; everybody may read a new one.
     """
     try:
-        has = _mode(tree, path)
+        found = _stat(tree, path)
+        has = None if found is None else stat.S_IMODE(found.st_mode)
         if has is not None and mode in (None, has) and read(tree, path) == text:
             return False
+        kept = None if found is None or mode is not None else Owner(found.st_uid, found.st_gid)
         tree.place(path, make_parents=True)
-        state_files.write(tree, path, text.encode(), mode or has or NEW)
+        state_files.write(tree, path, text.encode(), mode or has or NEW, kept)
     except HostError:
         raise
     except OSError as error:
@@ -53,14 +56,14 @@ def put(tree: Tree, path: str, text: str, mode: int | None) -> bool:
     return True
 
 
-def _mode(tree: Tree, path: str) -> int | None:
-    """Return the permissions of a file; None where there is none."""
+def _stat(tree: Tree, path: str) -> os.stat_result | None:
+    """Return whose a file is, and who may read it; None where there is none."""
     try:
         place = tree.place(path)
         found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    return stat.S_IMODE(found.st_mode) if stat.S_ISREG(found.st_mode) else None
+    return found if stat.S_ISREG(found.st_mode) else None
 
 
 def is_there(tree: Tree, path: str) -> bool:

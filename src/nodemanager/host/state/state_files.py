@@ -6,13 +6,20 @@ import contextlib
 import errno
 import os
 import stat
-from typing import Final
+from typing import Final, NamedTuple
 
 from nodemanager.host.files import private
 from nodemanager.host.files.tree import Place, Tree
 
 MAX_LINKS: Final = 8
 NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Owner(NamedTuple):
+    """Whose a file is."""
+
+    uid: int
+    gid: int
 
 
 def prepare_below(tree: Tree, path: str) -> None:
@@ -34,20 +41,26 @@ def prepare_folder(tree: Tree, path: str) -> None:
         tree.forget()
 
 
-def write(tree: Tree, path: str, data: bytes, mode: int = 0o600) -> None:
-    """Replace a file, and return when it is on disk; only its owner may read it unless a mode says more."""
+def write(tree: Tree, path: str, data: bytes, mode: int = 0o600, owner: Owner | None = None) -> None:
+    """Replace a file, and return when it is on disk; only its owner may read it unless a mode says more.
+
+    It is ours unless an owner is given.
+    """
     place = tree.place(path)
-    _replace(place, data, mode)
+    _replace(place, data, mode, owner)
     with tree.readable(place.folder) as folder:
         os.fsync(folder)
 
 
-def _replace(place: Place, data: bytes, mode: int) -> None:
+def _replace(place: Place, data: bytes, mode: int, owner: Owner | None) -> None:
     name = private.temporary_name()
     descriptor = os.open(name, NEW, 0o600, dir_fd=place.folder)
     try:
         try:
             write_all(descriptor, data)
+            made = os.fstat(descriptor)
+            if owner is not None and owner != (made.st_uid, made.st_gid):
+                os.fchown(descriptor, *owner)
             os.fchmod(descriptor, mode)
             os.fsync(descriptor)
         finally:

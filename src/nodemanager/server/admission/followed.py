@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from nodemanager.kube.admission.constraints import EXEMPT, AdmissionTarget, Constraints, read_constraints
 from nodemanager.kube.objects import Untyped
-from nodemanager.server.admission.policy_requests import PolicyRequest
+from nodemanager.server.admission.policy.requests import PolicyRequest
 from nodemanager.server.hub import AdmissionRequest, Hub
 from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.server.verbs import stored

@@ -13,8 +13,8 @@ from nodemanager.kube.admission.expressions import ONLY_PATCHES, Environment
 from nodemanager.kube.admission.mutations import AGAIN, PATCH_TYPE
 from nodemanager.kube.errors import Cause
 from nodemanager.kube.objects import Untyped
-from nodemanager.server.admission import policy_faults as common
-from nodemanager.server.admission import policy_match_faults
+from nodemanager.server.admission.policy import faults as common
+from nodemanager.server.admission.policy import match_faults
 from nodemanager.server.http.refusals import (
     value_forbidden,
     value_invalid,
@@ -99,5 +99,5 @@ def _binding(spec: Spec) -> Iterator[Cause]:
     if spec.get("paramRef") is not None:
         yield value_forbidden("spec.paramRef", _NO_PARAMETERS)
     if spec.get("matchResources") is not None:
-        yield from policy_match_faults.faults("spec.matchResources", spec["matchResources"])
+        yield from match_faults.faults("spec.matchResources", spec["matchResources"])
         yield from _operations("matchResources", spec)

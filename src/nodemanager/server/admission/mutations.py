@@ -15,7 +15,7 @@ from nodemanager.kube.errors import Cause, Invalid
 from nodemanager.kube.objects import Untyped
 from nodemanager.server.access.authz import Authorizer
 from nodemanager.server.admission.followed import FollowedPolicies, Hook
-from nodemanager.server.admission.policy_requests import PolicyRequest
+from nodemanager.server.admission.policy.requests import PolicyRequest
 from nodemanager.server.http import refusals
 from nodemanager.server.hub import AdmissionRequest, Hub
 from nodemanager.server.kinds.builtin_kinds import MUTATING_BINDINGS, MUTATING_POLICIES

@@ -15,10 +15,10 @@ from nodemanager.kube.admission.expressions import Budget
 from nodemanager.kube.admission.policies import AdmissionPolicy, Refusal
 from nodemanager.kube.errors import Cause, StatusError
 from nodemanager.server.access.authz import Authorizer
-from nodemanager.server.admission import policy_params
 from nodemanager.server.admission.followed import FollowedPolicies, Hook, PolicyBinding
-from nodemanager.server.admission.policy_params import ParamError
-from nodemanager.server.admission.policy_requests import PolicyRequest
+from nodemanager.server.admission.policy import params as policy_params
+from nodemanager.server.admission.policy.params import ParamError
+from nodemanager.server.admission.policy.requests import PolicyRequest
 from nodemanager.server.http import refusals
 from nodemanager.server.hub import AdmissionRequest, Hub
 from nodemanager.server.kinds.builtin_kinds import POLICIES, POLICY_BINDINGS

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from nodemanager.kube.errors import Cause
 from nodemanager.kube.objects import Untyped
-from nodemanager.server.admission import mutation_faults, policy_faults
+from nodemanager.server.admission import mutation_faults
+from nodemanager.server.admission.policy import faults as policy_faults
 from nodemanager.server.hub import ApiCall, Hub
 from nodemanager.server.kinds import crds, kind_faults, namespaces
 from nodemanager.server.kinds.builtin_kinds import CRDS, NAMESPACES

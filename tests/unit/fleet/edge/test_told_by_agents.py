@@ -133,6 +133,7 @@ told_hosts = st.builds(
     ready=st.sampled_from(["Applied", "AgentSilent"]),
     edge=st.booleans(),
     mode=st.sampled_from(WORDS[:2]),
+    active=st.sampled_from([None, "data0", "data1", ""]),
     state=st.sampled_from(["up", "down"]),
     down=st.sampled_from([(), ("data0",), ("data0", "data1")]),
     boot=st.sampled_from(["active", "passive", "recovery", ""]),
@@ -141,6 +142,8 @@ told_hosts = st.builds(
     resources=st.sampled_from([(), ("r0",), ("r0", "r1")]),
     disk=st.sampled_from(WORDS[2:4]),
     peers=st.integers(0, 2),
+    peer_disk=st.sampled_from(["UpToDate", "Diskless", "Failed", ""]),
+    peer_client=st.sampled_from([True, False, None]),
     connection=st.sampled_from(WORDS[4:6]),
     replication=st.sampled_from(["Established", "SyncSource", "VerifyT", ""]),
     out_of_sync=st.sampled_from([0, 16, None]),
@@ -155,7 +158,8 @@ def is_well(one: ToldHost) -> bool:
         not one.drbd_error
         and all(
             (one.disk == "UpToDate", one.connection == "Connected", one.peers > 0, one.out_of_sync == 0,
-             one.replication in ("Established", "VerifyT"))
+             one.replication in ("Established", "VerifyT"),
+             one.peer_disk == "UpToDate" or (one.peer_disk == "Diskless" and one.peer_client is True))
             if one.resources else ()
         )
     )  # fmt: skip
@@ -172,6 +176,8 @@ def test_never_better_than_what_is_told_and_nothing_of_a_silent_host(hosts: list
         assert all(one.alive == "True" for one in hosts)
         assert all(is_well(one) and one.ready != "AgentSilent" for one in tellers), status.message
         assert len({one.mode for one in tellers}) <= 1
+        sends = {one.told().bonds[0].active for one in tellers if one.mode == "active-backup"}
+        assert len(tellers) < 2 or not sends or (len(sends) == 1 and "" not in sends)
     for node in status.nodes:
         report, one = node.report, named[node.name]
         if report is not None and (one.alive != "True" or one.ready == "AgentSilent"):

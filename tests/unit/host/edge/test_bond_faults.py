@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nodemanager.host.base import HostError
 from nodemanager.host.edge import bond_changes, bond_records, deadman
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.init import placing
 from nodemanager.host.process.runner import RunError
+from nodemanager.host.state import state_files
 from support.edge_host import AFTER, BEFORE, BOND, CARDS, NETDEV, NETWORKD, STATE, EdgeHost
 
 SECONDS = 300
@@ -46,6 +52,19 @@ async def test_a_cable_pulled_after_the_commit_takes_nothing_back(host: EdgeHost
     await host.changes().commit(BOND, AFTER)
     assert (host.mode(), len(host.calls("ip")), phases(host)) == (AFTER, moves, ["Committed"])
     assert f"Mode={AFTER}" in host.files()[NETDEV_FILE]
+
+
+@pytest.mark.parametrize("monitor", ["miimon", "arp_interval"])
+async def test_a_card_that_is_down_after_a_flip_is_noticed_by_either_monitor(
+    host: EdgeHost, monitor: str
+) -> None:
+    bonding = host.root / "sys/class/net" / BOND / "bonding"
+    for name in ("miimon", "arp_interval"):
+        (bonding / name).write_text("100\n" if name == monitor else "0\n")
+    await flipped(host)
+    (host.root / "sys/class/net/eth2/bonding_slave/mii_status").write_text("down\n")
+    with pytest.raises(HostError, match="eth2 of bondstor is down"):
+        await host.changes().commit(BOND, AFTER)
 
 
 async def test_a_commit_killed_before_its_files_were_there_is_ended_though_a_cable_is_pulled(
@@ -198,3 +217,80 @@ async def test_a_commit_waits_for_a_card_that_is_down_for_a_moment(
     state.write_text("up\n")
     await committing
     assert (host.mode(), host.timers(), phases(host)) == (AFTER, [], ["Committed"])
+
+
+def owned(host: EdgeHost) -> tuple[int, int, int]:
+    found = (host.root / "etc/systemd/network" / NETDEV_FILE).stat()
+    return found.st_uid, found.st_gid, found.st_mode & 0o777
+
+
+@pytest.mark.parametrize("way", ["revert", "dead-man"])
+async def test_files_stay_whose_they_are(host: EdgeHost, way: str) -> None:
+    """As files with a key in them, that only root and systemd-networkd may read."""
+    path = host.root / "etc/systemd/network" / NETDEV_FILE
+    path.chmod(0o640)
+    if os.geteuid() == 0:  # nobody else can give files away
+        os.chown(path, 3, 4)
+    before = owned(host)
+    await flipped(host)
+    if way == "revert":
+        await host.changes().commit(BOND, AFTER)
+        assert owned(host) == before
+        await host.changes().revert(BOND)
+    else:
+        path.unlink()  # somebody removed it meanwhile
+        host.fire()
+    assert (host.files()[NETDEV_FILE], owned(host)) == (NETDEV, before)
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+async def test_a_revert_killed_while_it_is_written_down(
+    host: EdgeHost, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """What says that it is committed goes only when something else says that it is to be put back."""
+    await flipped(host)
+    await host.changes().commit(BOND, AFTER)
+    left, unlink, write = [number], Path.unlink, state_files.write
+
+    def counted() -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    def unlinked(path: Path, *how: Any) -> None:
+        counted()
+        unlink(path, *how)
+
+    def written(*what: Any) -> None:
+        counted()
+        write(*what)
+
+    with monkeypatch.context() as killing:
+        killing.setattr(Path, "unlink", unlinked)
+        killing.setattr(state_files, "write", written)
+        with contextlib.suppress(KeyboardInterrupt):
+            await host.changes().revert(BOND)
+    if host.mode() == AFTER:
+        assert phases(host) in (["Committed"], ["Restoring"])
+        if phases(host) == ["Restoring"]:
+            with pytest.raises(HostError, match="was to be put back"):
+                host.changes().forget(BOND)
+    await host.changes().revert(BOND)
+    assert (host.mode(), host.files()[NETDEV_FILE], phases(host)) == (BEFORE, NETDEV, ["Reverted"])
+
+
+async def test_a_commit_reads_back_what_it_wrote(host: EdgeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where somebody else writes the same file, and wins."""
+    await flipped(host)
+    put = placing.put
+
+    def overruled(tree: Tree, path: str, text: str, mode: int | None) -> bool:
+        return put(tree, path, text.replace(AFTER, BEFORE), mode)
+
+    with monkeypatch.context() as fighting:
+        fighting.setattr(placing, "put", overruled)
+        with pytest.raises(HostError, match=r"10-bond.netdev is not as it was written"):
+            await host.changes().commit(BOND, AFTER)
+    first = await host.changes().commit(BOND, AFTER)
+    host.file("20-eth1.network", f"[Match]\nName=eth1\n# other\n[Network]\nBond={BOND}\n")
+    assert (await host.changes().commit(BOND, AFTER))["files"] != first["files"], "it is that of files there"

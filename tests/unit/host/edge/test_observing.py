@@ -77,7 +77,7 @@ async def test_drbd_9(path: Path, tmp_path: Path) -> None:
     assert found is not None
     assert (found.version, found.error) == ("9.1.7", "")
     assert msgspec.to_builtins(found.resources) == case["resources"]
-    assert drbd.unclean(found.resources[0]) == case["unclean"]
+    assert [drbd.unclean(one) for one in found.resources] == case["unclean"]
     assert run.ran == [drbd_9.STATUS]
 
 

@@ -51,18 +51,20 @@ async def seen(root: Path, proc: str, printed: bytes = b"") -> EdgeState:
 
 def resource(name: str, word: str, number: int) -> dict[str, Any]:
     """Return a resource of DRBD 9 with the same word and number everywhere."""
-    there = {"volume": number, "replication-state": word, "peer-disk-state": word, "resync-suspended": word,
-             "out-of-sync": number, "percent-resync-done": float(number)}  # fmt: skip
+    there = {"volume": number, "replication-state": word, "peer-disk-state": word, "peer-client": False,
+             "resync-suspended": word, "out-of-sync": number,
+             "percent-resync-done": float(number)}  # fmt: skip
     peer = {"peer-node-id": number, "name": name, "connection-state": word, "peer-role": word,
             "peer_devices": [there] * 40}  # fmt: skip
-    here = {"volume": number, "minor": number, "disk-state": word}
+    here = {"volume": number, "minor": number, "disk-state": word, "client": False}
     return {"name": name, "role": word, "devices": [here] * 40, "connections": [peer] * 40}
 
 
 @pytest.mark.parametrize("number", [-1, HUGE])
-async def test_odd_words_and_numbers_of_drbd(tmp_path: Path, number: int) -> None:
+@pytest.mark.parametrize("word", [LONG, "Diskless"])
+async def test_odd_words_and_numbers_of_drbd(tmp_path: Path, number: int, word: str) -> None:
     names = (f"{LONG}1", f"{LONG}2", "a", "a")
-    printed = json.dumps([resource(name, LONG, number) for name in names]).encode()
+    printed = json.dumps([resource(name, word, number) for name in names]).encode()
     state = await seen(tmp_path, "version: 9.2\n", printed)
     assert state.drbd is not None
     assert (state.drbd.error, refused(state)) == ("", [])

@@ -316,10 +316,10 @@ async def test_a_full_disk_is_said_and_leaves_nothing(
 ) -> None:
     write = state_files.write
 
-    def full(tree: Tree, path: str, data: bytes, mode: int = 0o600) -> None:
+    def full(tree: Tree, path: str, *what: Any) -> None:
         if path.endswith(f"/{name}"):
             raise OSError(errno.ENOSPC, "No space left on device")
-        write(tree, path, data, mode)
+        write(tree, path, *what)
 
     monkeypatch.setattr(state_files, "write", full)
     with pytest.raises(HostError, match=r"cannot upgrade: .*agent-upgrade: No space left on device"):

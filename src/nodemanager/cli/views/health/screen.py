@@ -10,7 +10,8 @@ from typing import Final
 from nodemanager.api.edge import edgecluster
 from nodemanager.api.edge.edgecluster import EdgeCluster
 from nodemanager.cli.views import output
-from nodemanager.cli.views.edge import agent_tables, describe_edgecluster
+from nodemanager.cli.views.describe import edgecluster as describe_edgecluster
+from nodemanager.cli.views.edge import agent_tables
 from nodemanager.cli.views.output import Style
 from nodemanager.fleet.health import (
     EVERYTHING,

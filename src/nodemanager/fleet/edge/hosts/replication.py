@@ -10,9 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from nodemanager.api.common.edge_state import DrbdPeer, DrbdPeerVolume, DrbdResource, DrbdState
+from nodemanager.api.common.edge_state import (
+    DISKLESS,
+    DrbdPeer,
+    DrbdPeerVolume,
+    DrbdResource,
+    DrbdState,
+    DrbdVolume,
+)
 from nodemanager.api.edge.edgecluster import HEALTHY, NOT_OBSERVED, UNHEALTHY, UNKNOWN
-from nodemanager.fleet.edge.storage.facts import AT_REST, DISKLESS, UP_TO_DATE
+from nodemanager.fleet.edge.storage.facts import AT_REST, UP_TO_DATE
 from nodemanager.fleet.edge.storage.judging import StorageVerdict
 from nodemanager.kube.wording import plural
 
@@ -38,11 +45,17 @@ def faults_here(resource: DrbdResource) -> Iterator[str]:
     if resource.suspended not in ("", RUNS):
         yield f"its IO is suspended ({resource.suspended})"
     for volume in resource.volumes:
-        # A client, or who breaks ties, has no disk; whether copies are missing is seen by counting them.
-        if volume.disk not in (UP_TO_DATE, DISKLESS, ""):
-            yield f"its disk is {volume.disk}"
+        if fault := _disk_fault(volume):
+            yield f"its disk is {fault}"
     for peer in resource.peers:
         yield from _peer_faults(peer)
+
+
+def _disk_fault(volume: DrbdVolume | DrbdPeerVolume) -> str:
+    """Return how a disk is that is not good; who is no copy, a client or who breaks ties, needs none."""
+    if volume.disk == DISKLESS:
+        return "lost (Diskless)" if volume.client is False else ""
+    return volume.disk if volume.disk != UP_TO_DATE else ""
 
 
 def _peer_faults(peer: DrbdPeer) -> Iterator[str]:
@@ -52,6 +65,9 @@ def _peer_faults(peer: DrbdPeer) -> Iterator[str]:
     for volume in peer.volumes:
         if volume.replication in SYNCS:
             yield f"{_sync(volume)} with {peer.name}"
+        elif fault := _disk_fault(volume):
+            # Who else would say it: its host may have no agent, or one that does not look.
+            yield f"the disk of {peer.name} is {fault}"
         elif volume.replication not in ("", *AT_REST):
             yield f"it is at {volume.replication} with {peer.name}"
         elif volume.out_of_sync:
@@ -68,10 +84,20 @@ def _sync(volume: DrbdPeerVolume) -> str:
 def _unknown_here(resource: DrbdResource) -> Iterator[str]:
     if not resource.volumes or any(not volume.disk for volume in resource.volumes):
         yield "nothing is said of its disk"
+    if any(_unproven(volume) for volume in resource.volumes):
+        yield "nothing is said of why it has no disk"
     for peer in resource.peers:
+        if peer.connection == CONNECTED and any(not one.disk for one in peer.volumes):
+            yield f"nothing is said of the disk of {peer.name}"
+        if peer.connection == CONNECTED and any(_unproven(one) for one in peer.volumes):
+            yield f"nothing is said of why {peer.name} has no disk"
         told = [volume for volume in peer.volumes if volume.replication and volume.out_of_sync is not None]
         if peer.connection == CONNECTED and (len(told) < len(peer.volumes) or not peer.volumes):
             yield f"nothing is said of what differs from {peer.name}"
+
+
+def _unproven(volume: DrbdVolume | DrbdPeerVolume) -> bool:
+    return volume.disk == DISKLESS and volume.client is None
 
 
 def judge(told: Mapping[str, DrbdState | None], copies: int, *, complete: bool = True) -> StorageVerdict:

@@ -1,7 +1,8 @@
 """The storage network of a site, as its hosts tell it: bonds that are whole, and alike. Pure.
 
 While the bonds of two nodes differ in mode, every second packet is lost over direct cables, or switches that
-are not joined, for as long as that lasts: one ping may not notice, and a host by itself cannot.
+are not joined, for as long as that lasts: one ping may not notice, and a host by itself cannot. Bonds that
+send by one card each get nothing through there, unless these are the ends of one cable.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 from nodemanager.api.common.edge_state import BondState, EdgeState
 from nodemanager.api.edge.edgecluster import HEALTHY, UNHEALTHY, UNKNOWN
 from nodemanager.api.edge.edgeprofile import EdgeProfileSpec
-from nodemanager.api.edge.profile_parts import DIRECT, ISOLATED, SiteNetwork
+from nodemanager.api.edge.profile_parts import ACTIVE_BACKUP, DIRECT, ISOLATED, SiteNetwork
 from nodemanager.fleet.edge.hosts import reports
 from nodemanager.fleet.edge.storage.judging import StorageVerdict
 from nodemanager.kube.wording import plural
@@ -28,7 +29,7 @@ def judge(told: Mapping[str, EdgeState], spec: EdgeProfileSpec) -> StorageVerdic
     wanted = spec.network or SiteNetwork()
     faults: list[str] = []
     unknown = [f"{host}: {one.error}" for host, one in told.items() if one.error]
-    modes: dict[str, list[str]] = {}
+    bonds: dict[str, BondState] = {}
     for host, state in told.items():
         if state.error:
             continue
@@ -36,10 +37,16 @@ def judge(told: Mapping[str, EdgeState], spec: EdgeProfileSpec) -> StorageVerdic
         if found is None:
             faults.append(f"{host} has no bond {wanted.bond}")
             continue
-        modes.setdefault(found.mode, []).append(host)
+        bonds[host] = found
         faults += [f"{host}: {text}" for text in _bond_faults(found)]
         faults += [f"{host}: {text}" for text in _vlan_faults(state, wanted)]
         unknown += [f"{host}: nobody monitors the links of {found.name}"] if not found.monitor else []
+    modes: dict[str, list[str]] = {}
+    for host, found in bonds.items():
+        modes.setdefault(found.mode, []).append(host)
+    if spec.topology.links in (DIRECT, ISOLATED) and list(modes) == [ACTIVE_BACKUP]:
+        dark, untold = _ends(bonds, wanted.bond)
+        faults, unknown = [*dark, *faults], [*untold, *unknown]
     faults = [*_mode_faults(modes, spec, wanted), *_unrestored(told, wanted.bond), *faults]
     summary = f"{wanted.bond} is {next(iter(modes), '')} on {plural(len(told), 'node')}"
     word = UNHEALTHY if faults else UNKNOWN if unknown else HEALTHY
@@ -55,6 +62,25 @@ def _mode_faults(modes: Mapping[str, list[str]], spec: EdgeProfileSpec, wanted: 
         mode = next(iter(modes))
         if mode not in (wanted.modes.single, wanted.modes.multi):
             yield f"{wanted.bond} is {mode or 'of no known mode'}, which is no mode of the profile"
+
+
+def _ends(bonds: Mapping[str, BondState], bond: str) -> tuple[list[str], list[str]]:
+    """Return what is wrong, and what is not known, of where bonds send by one card each.
+
+    Nobody tells which cable leads where: cards of one name are taken for its ends where all nodes have
+    cards of the same names.
+    """
+    if len(bonds) == 1:
+        return [], []
+    if untold := [host for host, one in bonds.items() if not one.active]:
+        return [], [f"{host}: nothing is said of the card by which {bond} sends" for host in untold]
+    active = {host: one.active for host, one in bonds.items()}
+    if len(set(active.values())) == 1:
+        return [], []
+    told = ", ".join(f"{card} on {host}" for host, card in active.items())
+    if len({frozenset(card.name for card in one.slaves) for one in bonds.values()}) == 1:
+        return [f"{bond} sends by different cards: {told}; nothing gets through"], []
+    return [], [f"{bond} sends by {told}; nobody knows whether these are the ends of one cable"]
 
 
 def _bond_faults(found: BondState) -> Iterator[str]:

@@ -15,7 +15,7 @@ import click
 from nodemanager import __version__
 from nodemanager.api.audit.record import FileChange, Record
 from nodemanager.cli import by_hand, status_client
-from nodemanager.cli.commands.install_service import START_DELAY
+from nodemanager.cli.commands.host.install_service import START_DELAY
 from nodemanager.cli.settings.durations import Duration
 from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree

@@ -25,7 +25,7 @@ from nodemanager.api.common.configsetpreview import MAX_HOSTS
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.cli import agent_credential, fleet_preview, kinds
 from nodemanager.cli.applying import converging
-from nodemanager.cli.commands import apply
+from nodemanager.cli.commands.host import apply
 from nodemanager.cli.fleet_preview import Question
 from nodemanager.cli.manifests import manifest_folder
 from nodemanager.cli.settings import connect, host_options

@@ -98,7 +98,7 @@ async def _uninstall(installer: Installer, force: bool) -> None:
 
 def agent_variables(flags: Sequence[str]) -> dict[str, str]:
     """Return flags of the agent as the variables that mean the same; a wrong one ends with what is wrong."""
-    from nodemanager.cli.commands.agent import command as agent
+    from nodemanager.cli.commands.running.agent import command as agent
 
     context = agent.make_context("nodemanager agent", list(flags))  # says what is wrong, if something is
     given, _, _ = agent.make_parser(context).parse_args(list(flags))

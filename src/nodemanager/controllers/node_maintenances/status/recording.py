@@ -29,15 +29,15 @@ from nodemanager.api.maintenance.maintenance_status import (
 from nodemanager.api.maintenance.nodemaintenance import DEFAULT_HISTORY, NodeMaintenance
 from nodemanager.api.maintenance.notifications import DRIFT_ESCALATED
 from nodemanager.api.maintenance.operations import ONE_SHOT, Operation
-from nodemanager.controllers.node_maintenances import noticing
 from nodemanager.controllers.node_maintenances.inputs import Problem
-from nodemanager.controllers.node_maintenances.maintenance_conditions import (
+from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeKept
+from nodemanager.controllers.node_maintenances.status import noticing
+from nodemanager.controllers.node_maintenances.status.maintenance_conditions import (
     REALTIME_KEPT,
     SHOWN,
     conditions_of,
 )
-from nodemanager.controllers.node_maintenances.noticing import Change
-from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeKept
+from nodemanager.controllers.node_maintenances.status.noticing import Change
 from nodemanager.fleet.maintenance import runs
 from nodemanager.fleet.maintenance.decide import Decision, Wait
 from nodemanager.fleet.maintenance.openings import WindowView

@@ -23,10 +23,10 @@ from nodemanager.api.maintenance.nodemaintenance import DEFAULT_DEADLINE
 from nodemanager.api.maintenance.nodetask import RUN
 from nodemanager.controllers.disruption.holding import DrainRules
 from nodemanager.controllers.node_maintenances.ahead import UPGRADING, HostsAhead, TasksAhead
-from nodemanager.controllers.node_maintenances.group_locks import GroupLocks
 from nodemanager.controllers.node_maintenances.inputs import Problem
 from nodemanager.controllers.node_maintenances.orders import Orders, Work
-from nodemanager.controllers.node_maintenances.upgrade_marks import UpgradeMarks
+from nodemanager.controllers.node_maintenances.upgrades.group_locks import GroupLocks
+from nodemanager.controllers.node_maintenances.upgrades.marks import UpgradeMarks
 from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver, Visited
 from nodemanager.fleet.maintenance import claims, reasons, visits
 from nodemanager.fleet.maintenance.budget import Room

@@ -11,7 +11,7 @@ from typing import Final
 
 from aiohttp import web
 
-from nodemanager.cli import host_quotas
+from nodemanager.cli.embedded import host_quotas
 from nodemanager.runtime import metrics, process_metrics
 from nodemanager.server.access.quotas import Quotas
 from nodemanager.server.http.observation import Instrument, Instruments, Observation

@@ -12,10 +12,11 @@ import click
 
 from nodemanager.agent.assembly import HostSetup
 from nodemanager.agent.options import AgentOptions
-from nodemanager.cli import embedded_api, first_touch, program
-from nodemanager.cli.commands import agent as cmd_agent
-from nodemanager.cli.commands import operator as cmd_operator
-from nodemanager.cli.commands.server import default_data_dir
+from nodemanager.cli import first_touch, program
+from nodemanager.cli.commands.running import agent as cmd_agent
+from nodemanager.cli.commands.running import operator as cmd_operator
+from nodemanager.cli.commands.running.server import default_data_dir
+from nodemanager.cli.embedded import embedded_api
 from nodemanager.cli.settings import connect, logs, operator_account
 from nodemanager.cli.settings.addresses import endpoint_options
 from nodemanager.cli.settings.host_options import host_options

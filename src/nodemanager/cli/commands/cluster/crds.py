@@ -10,9 +10,9 @@ import click
 
 from nodemanager.api import crds
 from nodemanager.api.maintenance import shipped_templates
-from nodemanager.cli import crd_changes
+from nodemanager.cli.installing import crd_changes
+from nodemanager.cli.installing.template_changes import TemplateChanges
 from nodemanager.cli.settings import connect
-from nodemanager.cli.template_changes import TemplateChanges
 from nodemanager.cli.views import forms, output
 from nodemanager.client.verbs import Client
 from nodemanager.kube import errors, manifests

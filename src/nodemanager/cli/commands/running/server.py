@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from nodemanager import __version__
-from nodemanager.cli import embedded_api, server_metrics
+from nodemanager.cli.embedded import embedded_api, server_metrics
 from nodemanager.cli.settings import logs
 from nodemanager.cli.settings.addresses import endpoint_options
 from nodemanager.cli.settings.audit_options import AuditSettings, audit_options

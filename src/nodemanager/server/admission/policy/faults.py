@@ -18,7 +18,7 @@ from nodemanager.kube.admission.expressions import (
 from nodemanager.kube.cel.parser import RESERVED
 from nodemanager.kube.errors import Cause
 from nodemanager.kube.objects import Untyped
-from nodemanager.server.admission import policy_match_faults
+from nodemanager.server.admission.policy import match_faults
 from nodemanager.server.http.refusals import (
     value_duplicate,
     value_forbidden,
@@ -44,14 +44,14 @@ def fill_in_policy(obj: Untyped) -> None:
     spec = obj.get("spec")
     if isinstance(spec, dict):
         spec.setdefault("failurePolicy", "Fail")
-        policy_match_faults.prepare(spec.get("matchConstraints"))
+        match_faults.prepare(spec.get("matchConstraints"))
 
 
 def fill_in_binding(obj: Untyped) -> None:
     """Fill in the defaults of a binding."""
     spec = obj.get("spec")
     if isinstance(spec, dict):
-        policy_match_faults.prepare(spec.get("matchResources"))
+        match_faults.prepare(spec.get("matchResources"))
 
 
 def policy_faults(obj: Untyped, old: Untyped | None) -> list[Cause]:
@@ -96,7 +96,7 @@ def constraint_faults(spec: Spec) -> Iterator[Cause]:
     if constraints is None:
         yield value_required("spec.matchConstraints")
         return
-    yield from policy_match_faults.faults("spec.matchConstraints", constraints)
+    yield from match_faults.faults("spec.matchConstraints", constraints)
     if not constraints.get("resourceRules"):
         yield value_required("spec.matchConstraints.resourceRules")
 
@@ -228,7 +228,7 @@ def _binding(spec: Spec) -> Iterator[Cause]:
     if spec.get("paramRef") is not None:
         yield from _param_ref("spec.paramRef", spec["paramRef"])
     if spec.get("matchResources") is not None:
-        yield from policy_match_faults.faults("spec.matchResources", spec["matchResources"])
+        yield from match_faults.faults("spec.matchResources", spec["matchResources"])
     yield from _actions("spec.validationActions", spec.get("validationActions") or [])
 
 
@@ -251,7 +251,7 @@ def _param_ref(path: str, ref: Spec) -> Iterator[Cause]:
         if selector is not None:
             yield value_forbidden(f"{path}.name", exclusive)
     if selector is not None:
-        yield from policy_match_faults.selector(f"{path}.selector", selector)
+        yield from match_faults.selector(f"{path}.selector", selector)
         if name:
             yield value_forbidden(f"{path}.selector", exclusive)
     if not name and selector is None:

@@ -30,7 +30,7 @@ from nodemanager.api.maintenance.notifications import (
     WAITING_FOR_APPROVAL,
     WINDOW_CLOSED,
 )
-from nodemanager.controllers.node_maintenances.maintenance_conditions import REALTIME_KEPT
+from nodemanager.controllers.node_maintenances.status.maintenance_conditions import REALTIME_KEPT
 from nodemanager.fleet.maintenance.decide import Decision
 from nodemanager.fleet.maintenance.progress import Stage
 from nodemanager.kube import conditions, times, wording

@@ -9,7 +9,7 @@ from nodemanager.kube.errors import Cause
 from nodemanager.kube.objects import Untyped
 from nodemanager.kube.rbac.identity import MASTERS, Attributes
 from nodemanager.server.access.authz import Authorizer
-from nodemanager.server.admission import policy_faults, policy_params
+from nodemanager.server.admission.policy import faults, params
 from nodemanager.server.http import refusals
 from nodemanager.server.hub import AdmissionRequest, Hub
 from nodemanager.server.kinds.builtin_kinds import POLICIES, POLICY_BINDINGS
@@ -38,7 +38,7 @@ class PolicyWrites:
     def _policy(self, change: AdmissionRequest, new: Untyped, old: Untyped | None) -> Cause | None:
         kind = (new.get("spec") or {}).get("paramKind")
         before = ((old or {}).get("spec") or {}).get("paramKind")
-        if kind is None or kind == before or policy_faults.policy_faults(new, old):
+        if kind is None or kind == before or faults.policy_faults(new, old):
             return None  # nothing new can be read, or the object is refused later for a better reason
         asked = self._attributes("get", new, name="*", namespace="*")
         if self._authorizer.decide(change.user, asked).allowed:
@@ -53,7 +53,7 @@ class PolicyWrites:
         spec, before = new.get("spec") or {}, (old or {}).get("spec") or {}
         ref = spec.get("paramRef")
         unchanged = ref == before.get("paramRef") and spec.get("policyName") == before.get("policyName")
-        if ref is None or unchanged or policy_faults.binding_faults(new, old):
+        if ref is None or unchanged or faults.binding_faults(new, old):
             return None
         verb = "get" if ref.get("name") else "list"
         record = self._hub.store.get(POLICIES.key("", str(spec.get("policyName", ""))))
@@ -78,6 +78,6 @@ class PolicyWrites:
         kind = ((policy or {}).get("spec") or {}).get("paramKind")
         if kind:
             group, _, version = str(kind.get("apiVersion", "")).rpartition("/")
-            served = policy_params.find_kind(self._hub, (str(kind["apiVersion"]), str(kind["kind"])))
+            served = params.find_kind(self._hub, (str(kind["apiVersion"]), str(kind["kind"])))
             resource = served.plural if served else "*"
         return Attributes(verb, group, version, resource, namespace=namespace, name=name)

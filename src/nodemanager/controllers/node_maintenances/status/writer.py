@@ -19,8 +19,8 @@ from nodemanager.api.maintenance.nodemaintenance import (
 from nodemanager.client.calls import DeleteOptions
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.subresources import write_status
-from nodemanager.controllers.node_maintenances import recording
-from nodemanager.controllers.node_maintenances.recording import Record
+from nodemanager.controllers.node_maintenances.status import recording
+from nodemanager.controllers.node_maintenances.status.recording import Record
 from nodemanager.controllers.registration import ControllerContext
 from nodemanager.kube import errors
 from nodemanager.kube.objects import ObjectKey, key_of

@@ -7,7 +7,7 @@ import asyncio
 import click
 
 from nodemanager.cli import completing, holding
-from nodemanager.cli.commands import unhold
+from nodemanager.cli.commands.host import unhold
 from nodemanager.cli.settings import connect
 from nodemanager.cli.settings.durations import Duration
 from nodemanager.cli.settings.host_options import ROOT

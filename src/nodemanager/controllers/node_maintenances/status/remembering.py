@@ -9,7 +9,7 @@ import msgspec
 
 from nodemanager.api.maintenance.maintenance_status import EndedRun, NodeMaintenanceStatus, RunState
 from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_ABORT, ANNOTATION_RETRY, NodeMaintenance
-from nodemanager.controllers.node_maintenances import recording
+from nodemanager.controllers.node_maintenances.status import recording
 from nodemanager.fleet.maintenance import runs
 from nodemanager.fleet.maintenance.decide import Decision
 from nodemanager.fleet.maintenance.facts import Run

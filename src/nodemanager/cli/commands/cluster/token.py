@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from nodemanager.cli import host_credential
-from nodemanager.cli.commands.rbac import HOSTNAME
+from nodemanager.cli.commands.cluster.rbac import HOSTNAME
 from nodemanager.cli.settings import connect
 from nodemanager.cli.settings.durations import Duration
 from nodemanager.cli.views import output

@@ -196,7 +196,7 @@ def _command(command: str, args: Sequence[str]) -> str:
 
 
 COLUMNS: Final = KINDS.each(
-    "columns in cli/views/describe_configset.py",
+    "columns in cli/views/describe/configset.py",
     {
         PACKAGE: Columns(("NAME", "ENSURE", "VERSION"), _package),
         FILE: Columns(

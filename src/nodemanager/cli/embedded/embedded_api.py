@@ -11,7 +11,7 @@ from typing import Final
 from nodemanager.api import crds
 from nodemanager.api.maintenance import shipped_templates
 from nodemanager.api.rights import policies
-from nodemanager.cli import host_quotas
+from nodemanager.cli.embedded import host_quotas
 from nodemanager.cli.settings.audit_options import AuditSettings
 from nodemanager.kube import core
 from nodemanager.server.bootstrap import Preset, as_it_is, with_our_spec

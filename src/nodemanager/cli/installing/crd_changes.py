@@ -14,7 +14,7 @@ import msgspec
 
 from nodemanager.api import crds, kinds
 from nodemanager.api.rights import policies
-from nodemanager.cli import binding_names, stamping_start
+from nodemanager.cli.installing import binding_names, stamping_start
 from nodemanager.client.calls import Call, DeleteOptions, WriteOptions
 from nodemanager.client.patches import ApplyPatch
 from nodemanager.client.verbs import Client

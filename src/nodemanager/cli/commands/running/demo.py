@@ -21,7 +21,8 @@ from nodemanager.agent.options import AgentOptions
 from nodemanager.agent.parts import Agent
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.cli import embedded_api, program
+from nodemanager.cli import program
+from nodemanager.cli.embedded import embedded_api
 from nodemanager.cli.settings import connect, logs
 from nodemanager.cli.views import output
 from nodemanager.client.calls import Selection
