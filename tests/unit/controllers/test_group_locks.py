@@ -13,7 +13,7 @@ import pytest
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.client.http.transport import Request
 from nodemanager.client.verbs import Client
-from nodemanager.controllers.node_maintenances.group_locks import FIRST_SECONDS, GroupLocks
+from nodemanager.controllers.node_maintenances.upgrades.group_locks import FIRST_SECONDS, GroupLocks
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.upgrades import upgrade_tasks
 from nodemanager.kube.objects import ObjectMeta

@@ -101,6 +101,10 @@ EMPTY = AuditChain()
             id="what was before is back and has grown",
         ),
         pytest.param(
+            seen(end(A[:3]), end(A[:7])), end(grown(B, 2, "b"), first=5), grown(B, 2, "b")[5:],
+            (Verdict.REWRITTEN, 0), id="changed, and what is older was dropped: nobody knows after which",
+        ),
+        pytest.param(
             seen(end(A[:7]), abandoned=(end(grown(A[:5], 3, "c")),)), end(B), B, (Verdict.REWRITTEN, 0),
             id="it is neither what was told of nor what was before",
         ),
