@@ -136,6 +136,31 @@ def test_a_budget_counts_all_who_begin_and_all_who_are_away() -> None:
     assert turns(away, asking("z"), rooms=[room(1, "a", "b", away=("a",))]) == (["a", "z"], {})
 
 
+def test_who_is_away_already_takes_no_more_of_what_others_have() -> None:
+    away = asking("a", node=NodeFacts(ready=False))
+    assert turns(away, asking("b"), rooms=[room(2, "a", "b", away=("a",))]) == (["a", "b"], {})
+
+
+def test_what_a_host_waits_for_is_said_with_the_object_that_it_is_about() -> None:
+    busy, changing = asking("a", claim=OTHER), asking("a", changing="web")
+    kept = asking("a", claim=HALTED, node=NodeFacts(cordoned=True, ours=True))
+    left = asking("a", node=NodeFacts(cordoned=True, ours=True))
+    spent = room(1, "a", "x", away=("x",))
+    for host, rooms, about in (
+        (busy, (), "nodemaintenance/tuesday"),
+        (asking("a", claim=Unreadable("?")), (), "managednode/a"),
+        (changing, (), "configset/web"),
+        (kept, (), "nodemaintenance/tuesday"),
+        (left, (), "node/a"),
+        (asking("a", held=True), (), "managednode/a"),
+        (asking("a"), [room(1, "x"), spent], "nodemaintenance/monday"),
+    ):
+        [wait] = decide([host], rooms, NOW).waits
+        assert (wait.host, wait.object, wait.since, wait.next_check) == ("a", about, SLOT, host.until)
+    [wait] = decide([asking("a", group="web"), asking("b", group="web")], (), NOW).waits
+    assert (wait.reason, wait.object) == (Reason.GROUP_BUSY, "lease/web")
+
+
 def test_a_mark_runs_out() -> None:
     notes = {UPGRADES: "2026-11-16T03:00:31Z"}
     assert upgrade_tasks.is_marked(notes, NOW)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from nodemanager.api.edge.edgeprofile import SIGNATURE
 from nodemanager.fleet.edge import profile_trust
 from nodemanager.fleet.edge.profile_trust import Untrusted
 from nodemanager.kube.objects import Untyped
+from nodemanager.tlog import minisign
 from support import edge_profiles
 from support.edge_profiles import public_key, shipped, signed, typed
 
@@ -65,3 +67,33 @@ def test_a_long_one_is_not_even_read() -> None:
     obj["metadata"]["annotations"] = {SIGNATURE: "x" * 9000}
     with pytest.raises(Untrusted, match="longer than 8192 bytes"):
         profile_trust.verify(typed(obj), [public_key()])
+
+
+def test_what_is_signed_has_one_form_that_does_not_change() -> None:
+    """Or signatures of before would hold no more."""
+    text = profile_trust.payload(typed(shipped("vx-rail"))).decode()
+    found = json.loads(text)
+    assert list(found) == ["name", "spec"]
+    assert list(found["spec"]) == sorted(found["spec"])
+    assert list(found["spec"]["bridge"]["state"]) == sorted(found["spec"]["bridge"]["state"])
+    assert text == json.dumps(found, sort_keys=True, separators=(",", ":")) + "\n"
+
+
+def test_a_signature_of_the_longest_kind_is_read() -> None:
+    for length, why in ((minisign.MAX_BYTES, "^(?!.*longer than)"), (minisign.MAX_BYTES + 1, "longer than")):
+        with pytest.raises(Untrusted, match=why):
+            profile_trust.verify(typed(shipped("vx-rail")), [public_key()], "x" * length)
+
+
+@pytest.mark.parametrize(
+    ("comment", "about"),
+    [
+        ("profile:vx-rail", r"profile vx-rail version \(none\)"),
+        ("note:x", r"profile \(none\) version \(none\)"),
+        ("profile:other\tversion:1.0.0", r"profile other version 1\.0\.0"),
+    ],
+)
+def test_a_comment_that_names_something_else_is_said(comment: str, about: str) -> None:
+    said = f"its signature is for {about}, not for vx-rail version 1.0.0: sign it with minisign -t"
+    with pytest.raises(Untrusted, match=said):
+        profile_trust.verify(typed(signed(shipped("vx-rail"), comment)), [public_key()])
