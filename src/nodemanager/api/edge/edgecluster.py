@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final
 
 from nodemanager.api.edge import node_reports
 from nodemanager.api.edge.edgeprofile import GROUP, VERSION
-from nodemanager.api.edge.node_reports import NodeReport
+from nodemanager.api.edge.node_reports import MAX_POOLS, KubernetesNode, NodePool, NodeReport, NodeWork
 from nodemanager.kube import times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.hints import NAME_MAX, PRINTABLE, REFERENCE, TEXT, Rule, meta
@@ -161,6 +161,16 @@ class EdgeNode(Struct):
     agent_version: Annotated[str, meta("Version of its agent.", pattern=PRINTABLE, max_length=256)] = ""
     kernel: Annotated[str, meta("Its kernel.", pattern=PRINTABLE, max_length=256)] = ""
     tasks: Annotated[int, meta("How many tasks it has that have not ended.", minimum=0)] = 0
+    work: Annotated[NodeWork | None, meta("Of these the one that it is at, or that comes next.")] = None
+    pools: Annotated[
+        list[NodePool],
+        meta("Its pools, where the storage that is looked at tells of them.", list_map_keys=("name",),
+             max_items=MAX_POOLS),
+    ] = []  # fmt: skip
+    kubernetes: Annotated[
+        KubernetesNode | None,
+        meta("Its Node of Kubernetes; absent: the profile has none looked at (topology.observeNodes)."),
+    ] = None
     report: Annotated[
         NodeReport | None,
         meta("What its agent tells of bond, links, DRBD and boot; absent: nothing, as without --edge."),

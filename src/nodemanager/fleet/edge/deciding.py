@@ -38,7 +38,15 @@ from nodemanager.api.edge.edgecluster import (
     UsedProfile,
 )
 from nodemanager.api.edge.edgeprofile import EdgeProfile
-from nodemanager.fleet.edge import bridge, findings, heartbeats, membership, parts, profile_trust
+from nodemanager.fleet.edge import (
+    bridge,
+    findings,
+    heartbeats,
+    membership,
+    node_details,
+    parts,
+    profile_trust,
+)
 from nodemanager.fleet.edge.bridge import BridgeView, Look
 from nodemanager.fleet.edge.facts import UNREAD, AgentFacts, BridgeFacts
 from nodemanager.fleet.edge.findings import Findings
@@ -46,6 +54,7 @@ from nodemanager.fleet.edge.heartbeats import Limits
 from nodemanager.fleet.edge.hosts import site_view
 from nodemanager.fleet.edge.hosts.site_view import HostsView
 from nodemanager.fleet.edge.membership import Sources
+from nodemanager.fleet.edge.node_details import KubernetesNodes
 from nodemanager.fleet.edge.parts import NOBODY, SitePartFacts
 from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import Condition
@@ -82,6 +91,8 @@ class Site:
     """What the profile names was asked for; not at all, where it names nothing or must not be used."""
     parts: SitePartFacts = NOBODY
     """What backends showed, where the profile has them looked at."""
+    kubernetes: KubernetesNodes | None = None
+    """Nodes of Kubernetes, where the profile has them looked at."""
 
 
 def usable(cluster: EdgeCluster, profile: EdgeProfile | None, said: Findings) -> UsedProfile | None:
@@ -130,7 +141,9 @@ def decide(site: Site, now: datetime) -> EdgeClusterStatus:
         nodes = [membership.told(one, sources) for one in seen.nodes]
     expected = cluster.spec.nodes
     nodes = [one for one in nodes if one.name in expected or not heartbeats.forgotten(one, limits, now)]
+    nodes = node_details.added(nodes, site.parts.storage, site.kubernetes)
     membership.judge(site.profile, cluster, nodes, said)
+    node_details.judge(nodes, site.kubernetes, said)
     by_hosts = site_view.view(nodes, site.profile.spec, site.agents, said)
     looked = parts.combined(parts.seen(site.parts, site.profile.spec, cluster, nodes), by_hosts.parts)
     whole = parts.combined(seen.parts if seen else {}, looked)
@@ -248,5 +261,8 @@ def _with_parts(
     status: EdgeClusterStatus, whole: Mapping[str, PartHealth], site: Site, now: datetime
 ) -> EdgeClusterStatus:
     before, asked = site.cluster.status, site.parts.asked().values()
-    inputs = [bridge.told_input(one.name, one.content, before, now) for one in asked]
+    read = [(one.name, one.content) for one in asked]
+    if site.kubernetes is not None:
+        read.append((node_details.NAME, node_details.content(site.kubernetes)))
+    inputs = [bridge.told_input(name, content, before, now) for name, content in read]
     return msgspec.structs.replace(status, inputs=[*status.inputs, *inputs], **whole)

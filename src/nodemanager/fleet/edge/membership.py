@@ -102,6 +102,7 @@ def told(node: EdgeNode, sources: Sources) -> EdgeNode:
         agent_version=host.status.agent_version,
         kernel=host.status.release,
         tasks=agents.tasks.get(node.name, 0),
+        work=agents.work.get(node.name),
         report=reports.report(host, profile.spec, before, sources.now),
     )
 

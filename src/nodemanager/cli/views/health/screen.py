@@ -10,7 +10,7 @@ from typing import Final
 from nodemanager.api.edge import edgecluster
 from nodemanager.api.edge.edgecluster import EdgeCluster
 from nodemanager.cli.views import output
-from nodemanager.cli.views.edge import agent_tables, describe_edgecluster
+from nodemanager.cli.views.edge import agent_tables, describe_edgecluster, node_tables
 from nodemanager.cli.views.output import Style
 from nodemanager.fleet.health import (
     EVERYTHING,
@@ -108,4 +108,6 @@ def _site(cluster: EdgeCluster, now: datetime) -> list[str]:
     lines = [head, *table.lines([describe_edgecluster.node_row(one, now) for one in status.nodes])]
     if told := agent_tables.rows(status.nodes):
         lines += ["", *output.TableWriter(agent_tables.COLUMNS).lines(told)]
+    if beside := node_tables.rows(status.nodes):
+        lines += ["", *output.TableWriter(node_tables.COLUMNS).lines(beside)]
     return lines
