@@ -27,6 +27,7 @@ from nodemanager.api.edge.edgecluster import (
 )
 from nodemanager.api.edge.edgeprofile import EDGE_PROFILES, EdgeProfile, EdgeProfileSpec
 from nodemanager.api.maintenance.nodetask import ENDED, NODE_TASKS
+from nodemanager.api.rights.host_rights import account_name
 from nodemanager.client.subresources import write_status
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.edge_clusters import node_reading, reading
@@ -39,6 +40,7 @@ from nodemanager.fleet.edge.heartbeats import Limits
 from nodemanager.fleet.edge.node_details import KubernetesNodes
 from nodemanager.fleet.edge.parts import SitePartFacts
 from nodemanager.kube import selectors, times
+from nodemanager.kube.core import LEASES
 from nodemanager.kube.go import durations
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.cache import Change
@@ -141,9 +143,12 @@ class SiteWatcher:
             for one in caches.of(MANAGED_NODES).values()
             if chosen is None or selectors.matches(chosen, one.metadata.labels)
         }
+        leases, space = caches.of(LEASES), cluster.metadata.namespace
+        found = {name: leases.get(ObjectKey(space, account_name(name))) for name in hosts}
+        beats = {name: one.spec.renew_time or "" for name, one in found.items() if one is not None}
         tasks = [one for one in caches.of(NODE_TASKS).values() if one.status.phase not in ENDED]
         counts = collections.Counter(one.spec.node_name for one in tasks)
-        return AgentFacts(hosts, counts, node_details.work(tasks, hosts))
+        return AgentFacts(hosts, counts, node_details.work(tasks, hosts), beats)
 
     def _tell(self, cluster: EdgeCluster, wanted: EdgeClusterStatus) -> None:
         before = cluster.status.phase or "new"

@@ -251,7 +251,7 @@ def _detailed(
         nodes_text=f"{fresh}/{len(nodes)}",
     )
     if seen is None:
-        return told
+        return msgspec.structs.replace(told, inputs=[membership.told_input(nodes)])
     return msgspec.structs.replace(
         told, observed=seen.observed, inputs=seen.inputs, events=list(site.bridge.events)
     )

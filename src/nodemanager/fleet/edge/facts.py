@@ -59,3 +59,5 @@ class AgentFacts:
     """How many tasks of a host have not ended."""
     work: Mapping[str, NodeWork] = field(default_factory=dict)
     """And which one of them it is at."""
+    beats: Mapping[str, str] = field(default_factory=dict)
+    """The renewTime of their Leases: only compared, never read as a time."""
