@@ -108,6 +108,13 @@ class UsedProfile(Struct):
     signed_by: Annotated[str, meta("Which key signed it; empty: none that we trust.", max_length=64)] = ""
 
 
+class SeenProfile(Struct):
+    """A version of a profile."""
+
+    name: Annotated[str, meta("Name of the profile.", max_length=NAME_MAX)] = ""
+    version: Annotated[str, meta("Its version.", max_length=32)] = ""
+
+
 class ObservedState(Struct):
     """How far the DaemonSet is that is observed."""
 
@@ -209,6 +216,11 @@ class EdgeClusterStatus(Struct):
     ] = None
     source: Annotated[str, meta("Who is believed: the bridge, or agents.", enum=(BRIDGE, AGENT))] = ""
     profile: Annotated[UsedProfile | None, meta("The profile that this was made with.")] = None
+    newest_profile: Annotated[
+        SeenProfile | None,
+        meta("The highest version of the profile that this site was looked at with, and that was signed where"
+             " spec.signature is there: an older one is told of, or refused."),
+    ] = None  # fmt: skip
     bootstrapped: Annotated[bool, meta("Whether the site has ever been seen at work.")] = False
     nodes_text: Annotated[str, meta("How many nodes are alive, of how many.", max_length=16)] = ""
     observed: Annotated[ObservedState | None, meta("What the DaemonSet does.")] = None

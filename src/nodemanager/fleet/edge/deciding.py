@@ -46,6 +46,7 @@ from nodemanager.fleet.edge import (
     node_details,
     parts,
     profile_trust,
+    profile_versions,
 )
 from nodemanager.fleet.edge.bridge import BridgeView, Look
 from nodemanager.fleet.edge.facts import UNREAD, AgentFacts, BridgeFacts
@@ -69,6 +70,10 @@ _FAULTS: Final = (
     findings.BOOTED_ACTIVE,
 )
 """What makes a site Degraded, the worst first."""
+
+
+PROFILE_OLDER: Final = "ProfileOlder"
+"""Reason: a profile has a lower version than one that was there before."""
 
 
 class Verdict(NamedTuple):
@@ -119,7 +124,17 @@ def usable(cluster: EdgeCluster, profile: EdgeProfile | None, said: Findings) ->
     if faults := capabilities.faults(profile.spec.workflows, profile.spec.choices):
         said.bad(findings.PROFILE_USABLE, "ProfileImpossible", "; ".join(faults))
         return None
-    said.good(findings.PROFILE_USABLE)
+    if not (newer := profile_versions.newer_one(cluster.status.newest_profile, profile)):
+        said.good(findings.PROFILE_USABLE)
+        return used
+    text = (
+        f"EdgeProfile {used.name} is version {used.version}, and this site was looked at with {newer} before:"
+        " give what is wanted a higher version"
+    )
+    if asked is not None and asked.policy == REQUIRE:
+        said.bad(findings.PROFILE_USABLE, PROFILE_OLDER, text)
+        return None
+    said.good(findings.PROFILE_USABLE, text, PROFILE_OLDER)
     return used
 
 
@@ -128,6 +143,9 @@ def decide(site: Site, now: datetime) -> EdgeClusterStatus:
     cluster, before = site.cluster, site.cluster.status
     said = Findings(cluster.metadata.generation)
     used = usable(cluster, site.profile, said)
+    trusted = cluster.spec.signature is None or (used is not None and bool(used.signed_by))
+    newest = profile_versions.highest(before.newest_profile, used, trusted=trusted)
+    before = msgspec.structs.replace(before, newest_profile=newest)
     if used is None or site.profile is None:
         wrong = said.wrong(findings.PROFILE_USABLE)
         verdict = Verdict(UNKNOWN, wrong.reason, wrong.message) if wrong else Verdict(UNKNOWN, "")
@@ -226,6 +244,7 @@ def _status(before: EdgeClusterStatus, said: Findings, verdict: Verdict, now: da
         reason=verdict.reason,
         message=verdict.message[:4096],
         observed_at=stamp,
+        newest_profile=before.newest_profile,
         bootstrapped=before.bootstrapped or verdict.phase not in (BOOTSTRAP, UNKNOWN),
         conditions=made,
     )
