@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.edge.edgecluster import EDGE_CLUSTERS
+from nodemanager.client.patches import MergePatch
 from nodemanager.controllers.edge_clusters import reading
 from nodemanager.kube import manifests
+from nodemanager.kube.core import LEASES
 from support import cli, edge_profiles, edge_site, operator_process
 from support.agent_process import Api
 from support.edge_site import EdgeSite
@@ -163,6 +167,35 @@ async def test_the_operator_looks_where_it_is_asked_to(place: Place, api: Api, t
             await until(lambda: bool(place.kubectl(*reasons)))
             recorded = ("get", "auditsegments", "-o", "jsonpath={.items[*].spec.lines}")
             await until(lambda: {"EdgeCluster", "EdgeProfile"} <= _kinds(place.kubectl(*recorded)))
+    finally:
+        place.kubectl("delete", "edgeprofile", name, "--wait=false")
+
+
+async def test_the_last_sign_of_life_of_an_agent_is_seen_by_its_lease(
+    place: Place, api: Api, tmp_path: Path
+) -> None:
+    name, space = f"quick-of-{place.namespace}", place.namespace
+    quick = {"rates": {"lookEvery": "1s"}, "thresholds": {"heartbeatAge": "4s"}}
+    place.kubectl(
+        "apply", "-f", "-", stdin=manifests.dump([edge_profiles.shipped("ubuntu-local-path", name, quick)])
+    )
+    await api.client.create(MANAGED_NODES, {"metadata": {"name": "a"}}, space)
+    spec = {"holderIdentity": "a", "leaseDurationSeconds": 40}
+    await api.client.create(LEASES, {"metadata": {"name": "nodemanager-a"}, "spec": spec}, space)
+    cluster = {"metadata": {"name": "site"}, "spec": {"profile": name}}
+    await api.client.create(EDGE_CLUSTERS, cluster, space)
+    try:
+        async with operator_process.operator(place, api, tmp_path, edge=True), asyncio.timeout(60):
+            for number in itertools.count():
+                renewed = MergePatch({"spec": {"renewTime": f"2001-01-01T00:00:00.{number:06}Z"}})
+                await api.client.patch(LEASES, "nodemanager-a", space, renewed)
+                status = (await api.client.get(EDGE_CLUSTERS, "site", space)).status
+                if status.nodes and status.nodes[0].changed_at:
+                    break
+                await asyncio.sleep(0.2)
+            node, (agents,) = status.nodes[0], status.inputs
+            assert (node.heartbeat, agents.state, agents.changed_at) == ("Fresh", "Fresh", node.changed_at)
+            assert (node.changed_at or "") > "2001-01-02", "by the clock of the operator"
     finally:
         place.kubectl("delete", "edgeprofile", name, "--wait=false")
 

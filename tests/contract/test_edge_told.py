@@ -26,17 +26,10 @@ from nodemanager.plan.steps import InstallPackage
 from support import edge_site
 from support.agent_process import Api
 from support.edge_reports import SILENT, ToldHost
-from support.edge_site import EdgeSite
 from support.either import Place
 from support.reporting_host import WHO, ReportingHost
 
 pytestmark = [pytest.mark.usefixtures("place"), pytest.mark.timeout(120)]
-
-
-async def tell(site: EdgeSite, name: str, host: ToldHost) -> None:
-    """Have an agent, and the operator that judges its life, write the status of a host."""
-    patch = MergePatch({"status": msgspec.to_builtins(host.node(name).status)})
-    await site.api.client.patch(MANAGED_NODES, name, site.place.namespace, patch, subresource="status")
 
 
 async def test_what_agents_tell_is_in_the_status_and_of_a_silent_one_nothing(place: Place, api: Api) -> None:
@@ -44,8 +37,7 @@ async def test_what_agents_tell_is_in_the_status_and_of_a_silent_one_nothing(pla
         await site.daemon_set.deploy()
         await site.daemon_set.begin("a", "b")
         for name, host in {"a": ToldHost(), "b": ToldHost(mode="active-backup")}.items():
-            await api.client.create(MANAGED_NODES, {"metadata": {"name": name}}, place.namespace)
-            await tell(site, name, host)
+            await edge_site.tell(site, name, host)
         await site.daemon_set.live("a", "b")
         await site.look()
         await site.daemon_set.live("a", "b")
@@ -56,7 +48,7 @@ async def test_what_agents_tell_is_in_the_status_and_of_a_silent_one_nothing(pla
         assert "half-flipped: balance-rr on a, active-backup on b" in status.message
         bonds = [node.report.bond for node in status.nodes if node.report]
         assert [one.mode for one in bonds if one] == ["balance-rr", "active-backup"]
-        await tell(site, "b", SILENT)
+        await edge_site.tell(site, "b", SILENT)
         while (silent := status.nodes[1].report) is None or silent.state != "Stale":
             status = await site.look(1)
         assert (status.phase, status.reason, silent.bond) == ("Degraded", "AgentSilent", None)

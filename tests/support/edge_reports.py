@@ -34,6 +34,7 @@ class ToldHost:
     alive: str = "True"
     ready: str = "Applied"
     """Reason of its condition Ready."""
+    last_seen: str | None = None
     edge: bool = True
     """Whether its agent has --edge."""
     bond: str = BOND
@@ -80,7 +81,9 @@ class ToldHost:
             Condition(type="Ready", status="True", reason=self.ready, last_transition_time=_SINCE),
         ]
         edge = self.told() if self.edge else None
-        status = ManagedNodeStatus(conditions=said, agent_version="0.9", release="6.1", edge=edge)
+        status = ManagedNodeStatus(
+            conditions=said, agent_version="0.9", release="6.1", edge=edge, last_seen=self.last_seen
+        )
         return ManagedNode(metadata=ObjectMeta(name=name), status=status)
 
     def told(self) -> EdgeState:

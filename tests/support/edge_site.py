@@ -9,11 +9,15 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
+
+from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.edge.edgecluster import EDGE_CLUSTERS, EdgeCluster, EdgeClusterStatus
 from nodemanager.api.edge.edgeprofile import EDGE_PROFILES, EdgeProfile
 from nodemanager.client.auth import kubeconfig
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.http.transport import HttpTransport, Request, Response, Transport
+from nodemanager.client.patches import MergePatch
 from nodemanager.client.subresources import request_token
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import assembly, edge_clusters
@@ -32,6 +36,7 @@ from support import edge_profiles
 from support.agent_process import Api
 from support.clients import Tokens
 from support.daemonset.pods import DaemonSet
+from support.edge_reports import ToldHost
 from support.either import Place
 from support.rendering import Inline
 from support.scripted_server import until
@@ -182,6 +187,15 @@ async def standing(
         await tasks.end(running)
         await client.close()
         place.kubectl("delete", "edgeprofile", name, "--wait=false")
+
+
+async def tell(site: EdgeSite, name: str, host: ToldHost) -> None:
+    """Have an agent, and the operator that judges its life, write the status of a host."""
+    client, space = site.api.client, site.place.namespace
+    with contextlib.suppress(errors.AlreadyExists):
+        await client.create(MANAGED_NODES, {"metadata": {"name": name}}, space)
+    patch = MergePatch({"status": msgspec.to_builtins(host.node(name).status)})
+    await client.patch(MANAGED_NODES, name, space, patch, subresource="status")
 
 
 async def _serves_daemon_sets(client: Client) -> bool:

@@ -138,13 +138,16 @@ def edge_manifests(namespace: str) -> list[dict[str, Any]]:
 
 def site_manifests(profile: EdgeProfile, namespace: str) -> list[dict[str, Any]]:
     """Return what lets the operator of a namespace look at what a profile names; none if that is nothing."""
-    from nodemanager.controllers.edge_clusters import part_reading  # with all backends, for sites only
+    from nodemanager.controllers.edge_clusters import (
+        node_reading,
+        part_reading,
+    )  # with all backends, for sites only
 
     name, spec = _site_role(profile.metadata.name), profile.spec
     by_space = part_reading.rights_in(spec)
     if spec.bridge is not None:
         by_space.setdefault(spec.bridge.namespace, []).extend(reading.rights(spec.bridge))
-    own = [*part_reading.rights(spec), *by_space.pop(namespace, [])]
+    own = [*part_reading.rights(spec), *node_reading.rights(spec), *by_space.pop(namespace, [])]
     found = operator_rights.more_manifests(name, namespace, own)
     for space, needed in by_space.items():
         found += operator_rights.foreign_manifests(name, space, namespace, needed)

@@ -11,6 +11,7 @@ NODE, RSC_DFN, RSC, NET_IF, STOR_POOL, SNAPSHOT, KVS, RSC_GRP = 15, 14, 13, 7, 5
 
 NO_NODE, NO_RSC_DFN, NO_RSC, NO_SNAPSHOT, NO_RSC_GRP = 300, 301, 302, 313, 315
 ACCESS_DENIED = 401
+SIGN_IN, MISSING_CREDENTIALS = 10000, 10001
 EXISTS_NODE, EXISTS_RSC_DFN, EXISTS_RSC, EXISTS_NET_IF, EXISTS_SNAPSHOT = 500, 501, 502, 505, 514
 SNAPSHOT_NOT_UP_TO_DATE, NO_SPACE, BUSY, NO_SNAPSHOTS = 979, 980, 992, 994
 NOT_CONNECTED, NOT_ENOUGH_NODES, IN_USE = 995, 996, 997
@@ -49,5 +50,7 @@ def http_status(lines: list[Line], success: int) -> int:
         code = bits & 0x7FFF
         if 300 <= code < 400:
             return 404
-        return 403 if 400 <= code < 500 else 500
+        if code == MISSING_CREDENTIALS:
+            return 401
+        return 403 if 400 <= code < 500 or code == SIGN_IN else 500
     return success

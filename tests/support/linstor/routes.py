@@ -75,13 +75,9 @@ def _spawn(call: Call) -> list[Line]:
     if name in call.world.definitions:
         raise Refusal(CREATE, RSC_DFN, codes.EXISTS_RSC_DFN, f"'{name}' already exists.")
     made = Definition(name, group.name, int(call.body["volume_sizes"][0]))
-    call.world.definitions[name] = made
-    try:
-        chosen = {"place_count": group.place_count, "storage_pool": group.storage_pool}
-        return placing.autoplace(call.world, made, chosen)
-    except Refusal:
-        del call.world.definitions[name]
-        raise
+    call.world.definitions[name] = made  # and there it stays, also if there is no place for it
+    chosen = {"place_count": group.place_count, "storage_pool": group.storage_pool}
+    return placing.autoplace(call.world, made, chosen)
 
 
 def _create_group(call: Call) -> list[Line]:

@@ -55,12 +55,16 @@ class Controller:
     """What reads show in the place of the truth."""
     satellites: Callable[[str, LinstorWorld], Awaitable[None]] | None = None
     """Asked before a read for what is so on hosts, where these are real ones."""
+    token: str = ""
+    """Without it nobody is let in; empty: everybody is."""
 
     async def answer(self, exchange: Exchange) -> None:
         path = unquote(urlsplit(exchange.target).path)
         self.asked.append(f"{exchange.method} {path}")
         fault = self._fault(exchange.method, path)
-        if fault == ERROR:
+        if (stranger := self._stranger(exchange)) is not None:
+            await exchange.json([stranger], codes.http_status([stranger], 200))
+        elif fault == ERROR:
             said = codes.line(
                 codes.ERROR, MODIFY, RSC, codes.OTHER, "An unknown error", ("6A1B-0000-000000",)
             )
@@ -81,6 +85,16 @@ class Controller:
                 exchange.reset()
             else:
                 await exchange.json(body, status)
+
+    def _stranger(self, exchange: Exchange) -> codes.Line | None:
+        """Return what is said to who is not known."""
+        shown = exchange.headers.get("authorization", "")
+        if shown == f"Bearer {self.token}" or not self.token:
+            return None
+        if not shown:
+            text = "Login required but no 'Authorization' header given."
+            return codes.line(codes.ERROR, 0, 0, codes.MISSING_CREDENTIALS, text)
+        return codes.line(codes.ERROR, 0, 0, codes.SIGN_IN, "Login failed")
 
     def _fault(self, method: str, path: str) -> str:
         for one in self.faults:

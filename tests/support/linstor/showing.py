@@ -35,7 +35,7 @@ def definition(what: Definition) -> dict[str, Any]:
         "name": what.name,
         "resource_group_name": what.group,
         "props": what.props,
-        "flags": [],
+        "flags": sorted(what.flags),
         "layer_data": [{"type": one} for one in layers],
     }
 

@@ -107,6 +107,7 @@ class Definition:
     drbd: bool = True
     peer_slots: int = 7
     props: dict[str, str] = field(default_factory=dict)
+    flags: set[str] = field(default_factory=set)
     replicas: dict[str, Replica] = field(default_factory=dict)
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
     clones: dict[str, float] = field(default_factory=dict)

@@ -21,8 +21,9 @@ def test_admission_refuses_what_the_table_says(
     workflow: str, storage: str, system: str, virtual: str
 ) -> None:
     patch: dict[str, Any] = {
-        "storage": {"backend": storage, "mode": "single"}, "os": {"provider": system},
-        "virtualisation": virtual, "workflows": [workflow],
+        "storage": {"backend": storage, "mode": "replicated" if storage == "linstor" else "single"},
+        "os": {"provider": system}, "virtualisation": virtual, "workflows": [workflow],
+        "network": {"modes": {"multi": "balance-rr"}},
     }  # fmt: skip
     chosen = {STORAGE.field: storage, SYSTEM.field: system, VIRTUALISATION.field: virtual}
     wrong = capabilities.faults([workflow], chosen)

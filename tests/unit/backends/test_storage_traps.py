@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from nodemanager.api.edge.edgecluster import HEALTHY, NOT_OBSERVED, UNHEALTHY, UNKNOWN
-from nodemanager.backends.errors import BackendError, Garbled, NoRoom, NotReady, Premature, Refused, Undecided
+from nodemanager.backends.errors import (
+    BackendError,
+    Denied,
+    Garbled,
+    NoRoom,
+    NotReady,
+    Premature,
+    Refused,
+    Undecided,
+)
 from nodemanager.backends.storage import seam
 from nodemanager.backends.storage.linstor import backend, views
 from nodemanager.backends.storage.linstor.backend import AUTOPLACE, LinstorBackend
@@ -85,7 +94,7 @@ async def test_more_than_a_site_can_have_is_not_looked_at(
     monkeypatch.setattr(backend, "MAX_LISTED", 2)
     assert (await judged(lab)).state == HEALTHY
     monkeypatch.setattr(backend, "MAX_LISTED", 1)
-    with pytest.raises(Garbled, match="2 nodes, 2 replicas and 2 pools are not those of a site"):
+    with pytest.raises(Garbled, match="2 nodes, 2 replicas, 2 pools, 1 definition, 0 snapshots are not"):
         await lab.backend.observe()
 
 
@@ -187,6 +196,50 @@ async def test_health_is_all_of_it(
     found = await judged(lab)
     assert found.state == UNHEALTHY
     assert any(one.startswith(words) for one in found.faults), found.faults
+
+
+async def test_a_definition_of_which_there_is_no_replica_is_not_well(lab: LinstorLab) -> None:
+    """As when a volume is made and there is no place for it, or its last replica was lost."""
+    lab.world.groups["edge"].place_count = 3
+    body = {"resource_definition_name": "vol-9", "volume_sizes": [1024]}
+    status, _ = await ask(lab.controller, "POST", "/v1/resource-groups/edge/spawn", body)
+    assert status == 500
+    found = await judged(lab)
+    assert (found.state, found.faults) == (UNHEALTHY, ("vol-9 has 0 of 2 copies",))
+    assert found.summary == "2/2 nodes, 2 volumes, 2 copies"
+
+
+async def test_the_last_replica_that_is_lost_is_missed(lab: LinstorLab) -> None:
+    lab.world.definitions["vol-1"].replicas.clear()
+    assert (await judged(lab)).faults == ("vol-1 has 0 of 2 copies",)
+
+
+async def test_what_is_kept_for_its_snapshots_or_about_to_go_lacks_no_replica(lab: LinstorLab) -> None:
+    await lab.backend.snapshot("s", ["vol-1"])
+    lab.settle()
+    lab.world.definitions["vol-1"].replicas.clear()  # as linstor-csi does when a volume is deleted
+    assert (await judged(lab)).state == HEALTHY
+    sites.volume(lab.world, "vol-2")
+    assert (await judged(lab)).faults == ("vol-2 has 0 of 2 copies",)
+    lab.world.definitions["vol-2"].flags.add("DELETE")
+    assert (await judged(lab)).state == HEALTHY
+
+
+async def test_snapshots_excuse_no_copy_that_is_missing_beside_another(lab: LinstorLab) -> None:
+    await lab.backend.snapshot("s", ["vol-1"])
+    lab.settle()
+    del lab.world.definitions["vol-1"].replicas["b"]
+    assert "vol-1 has 1 of 2 copies" in (await judged(lab)).faults
+
+
+async def test_who_is_not_known_is_told_so_and_the_site_is_not_empty(lab: LinstorLab) -> None:
+    lab.controller.token = "hush"
+    status, said = await ask(lab.controller, "GET", "/v1/nodes")
+    assert (status, said[0]["ret_code"] & 0x7FFF) == (401, 10001)
+    with pytest.raises(Denied, match="Login required"):
+        await lab.backend.observe()
+    with pytest.raises(Denied, match="Login required"):
+        await lab.backend.place("vol-1", 2)
 
 
 async def test_diskless_is_normal_for_a_client_and_for_who_breaks_ties(lab: LinstorLab) -> None:

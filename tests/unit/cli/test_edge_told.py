@@ -8,13 +8,17 @@ from datetime import UTC, datetime
 import pytest
 
 from nodemanager.api.edge.edgecluster import EdgeCluster, EdgeClusterSpec
+from nodemanager.api.edge.node_reports import NodeWork
 from nodemanager.cli.views import output
 from nodemanager.cli.views.describe import edgecluster, node
 from nodemanager.cli.views.health import screen
 from nodemanager.fleet import health
 from nodemanager.fleet.edge import deciding
 from nodemanager.fleet.edge.deciding import Site
-from nodemanager.fleet.edge.facts import AgentFacts
+from nodemanager.fleet.edge.facts import AgentFacts, Read
+from nodemanager.fleet.edge.node_details import SeenNode
+from nodemanager.fleet.edge.parts import PartFacts, SitePartFacts
+from nodemanager.fleet.edge.storage.facts import StorageFacts, StorageNode, StoragePool
 from nodemanager.fleet.health import FleetSnapshot
 from nodemanager.kube.objects import ObjectMeta
 from support import edge_profiles
@@ -103,3 +107,27 @@ def test_a_site_whose_agents_tell_nothing_has_no_such_table() -> None:
     assert "Told by agents" not in edgecluster.render(plain, [], NOW)
     bare = site(a=ToldHost(drbd=False, boot="", bond=""))
     assert words(on_screen(bare), "a Fresh none")[2:] == ["none", "3/3", "-", "-", "-"]
+
+
+def test_what_the_storage_kubernetes_and_tasks_tell_is_in_a_table_of_its_own() -> None:
+    pool = StoragePool("edge-pool", "a", 40, 100)
+    seen = PartFacts("LINSTOR", storage=StorageFacts((StorageNode("a"),), pools=(pool,)))
+    profile = edge_profiles.typed(edge_profiles.shipped("vx-rail", "", {"bridge": None}))
+    cluster = EdgeCluster(metadata=ObjectMeta(name="site"), spec=EdgeClusterSpec(profile="vx-rail"))
+    agents = AgentFacts(
+        {name: ToldHost().node(name) for name in "abc"},
+        work={"a": NodeWork(name="flip", phase="Running", step="arm"), "b": NodeWork(name="wait")},
+    )
+    nodes = {"a": SeenNode(taints=["gpu=yes:NoExecute"], unschedulable=True), "b": SeenNode(),
+             "c": SeenNode(Read("Refused"))}  # fmt: skip
+    status = deciding.decide(Site(cluster, profile, agents, parts=SitePartFacts(seen), kubernetes=nodes), NOW)
+    both = EdgeCluster(metadata=cluster.metadata, spec=cluster.spec, status=status)
+    for shown in (edgecluster.render(both, [], NOW), output.wrapped(on_screen(both), 400)):
+        assert words(shown, "NODE POOLS")[2:] == ["TAINTS", "TASK"]
+        assert words(shown, "a edge-pool")[2:5] == ["40%", "free", "cordoned,"]
+        assert words(shown, "b - none")[3:] == ["wait", "waits"]
+        assert words(shown, "c - not")[2:] == ["not", "known:", "Refused", "-"]
+
+
+def test_a_site_of_which_nobody_tells_that_has_no_such_table() -> None:
+    assert "TAINTS" not in on_screen(site(a=ToldHost()))

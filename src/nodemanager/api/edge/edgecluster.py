@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final
 
 from nodemanager.api.edge import node_reports
 from nodemanager.api.edge.edgeprofile import GROUP, VERSION
-from nodemanager.api.edge.node_reports import NodeReport
+from nodemanager.api.edge.node_reports import MAX_POOLS, NodePool, NodeReport, NodeWork, ToldNode
 from nodemanager.kube import times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.hints import NAME_MAX, PRINTABLE, REFERENCE, TEXT, Rule, meta
@@ -108,6 +108,13 @@ class UsedProfile(Struct):
     signed_by: Annotated[str, meta("Which key signed it; empty: none that we trust.", max_length=64)] = ""
 
 
+class SeenProfile(Struct):
+    """A version of a profile."""
+
+    name: Annotated[str, meta("Name of the profile.", max_length=NAME_MAX)] = ""
+    version: Annotated[str, meta("Its version.", max_length=32)] = ""
+
+
 class ObservedState(Struct):
     """How far the DaemonSet is that is observed."""
 
@@ -161,6 +168,16 @@ class EdgeNode(Struct):
     agent_version: Annotated[str, meta("Version of its agent.", pattern=PRINTABLE, max_length=256)] = ""
     kernel: Annotated[str, meta("Its kernel.", pattern=PRINTABLE, max_length=256)] = ""
     tasks: Annotated[int, meta("How many tasks it has that have not ended.", minimum=0)] = 0
+    work: Annotated[NodeWork | None, meta("Of these the one that it is at, or that comes next.")] = None
+    pools: Annotated[
+        list[NodePool],
+        meta("Its pools, where the storage that is looked at tells of them.", list_map_keys=("name",),
+             max_items=MAX_POOLS),
+    ] = []  # fmt: skip
+    kubernetes: Annotated[
+        ToldNode | None,
+        meta("Its Node of Kubernetes; absent: the profile has none looked at (topology.observeNodes)."),
+    ] = None
     report: Annotated[
         NodeReport | None,
         meta("What its agent tells of bond, links, DRBD and boot; absent: nothing, as without --edge."),
@@ -199,6 +216,11 @@ class EdgeClusterStatus(Struct):
     ] = None
     source: Annotated[str, meta("Who is believed: the bridge, or agents.", enum=(BRIDGE, AGENT))] = ""
     profile: Annotated[UsedProfile | None, meta("The profile that this was made with.")] = None
+    newest_profile: Annotated[
+        SeenProfile | None,
+        meta("The highest version of the profile that this site was looked at with, and that was signed where"
+             " spec.signature is there: an older one is told of, or refused."),
+    ] = None  # fmt: skip
     bootstrapped: Annotated[bool, meta("Whether the site has ever been seen at work.")] = False
     nodes_text: Annotated[str, meta("How many nodes are alive, of how many.", max_length=16)] = ""
     observed: Annotated[ObservedState | None, meta("What the DaemonSet does.")] = None

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Final
 from nodemanager.api.edge import capabilities
 from nodemanager.api.edge.bridge_parts import Bridge
 from nodemanager.api.edge.profile_parts import (
+    REPLICATED,
     KubeVirtSource,
     OperatingSystemChoice,
     Rates,
@@ -68,6 +69,19 @@ class EdgeProfileSpec(Struct):
             f"{capabilities.BOND_MODE_FLIP} needs network.bond and network.modes: say which bond is flipped,"
             " and between which modes",
             ".workflows",
+        ),
+        Rule(
+            f"!has(self.workflows) || !('{capabilities.BOND_MODE_FLIP}' in self.workflows)"
+            " || !has(self.network) || !has(self.network.modes)"
+            " || self.network.modes.single != self.network.modes.multi",
+            f"must be another one than single with {capabilities.BOND_MODE_FLIP}: there is nothing to flip",
+            ".network.modes.multi",
+        ),
+        Rule(
+            f"!has(self.workflows) || !('{capabilities.REPLICATION_UPGRADE}' in self.workflows)"
+            f" || self.storage.mode == '{REPLICATED}'",
+            f"must be replicated with {capabilities.REPLICATION_UPGRADE}: one copy would be enough for ever",
+            ".storage.mode",
         ),
         Rule(
             f"!has(self.workflows) || !('{capabilities.REPLICATION_UPGRADE}' in self.workflows)"

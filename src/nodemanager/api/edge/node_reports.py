@@ -5,13 +5,53 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from nodemanager.api.common.edge_state import MAX_LINK_NAME, MAX_WORD, BondChange
-from nodemanager.kube.hints import ASCII, meta
+from nodemanager.kube.hints import ASCII, NAME_MAX, PRINTABLE, meta
 from nodemanager.kube.objects import Struct
 
 FRESH: Final = "Fresh"
 UNPROVEN: Final = "Unproven"
 STALE: Final = "Stale"
 REPORTS: Final = (FRESH, UNPROVEN, STALE)
+
+
+NODE_ANSWERS: Final = (FRESH, "Missing", "Unreadable", "Refused", "Unanswered")
+MAX_POOLS: Final = 16
+MAX_TAINTS: Final = 16
+MAX_TAINT: Final = 400
+
+
+class NodePool(Struct):
+    """A pool of the storage on a node, as the storage tells it."""
+
+    name: Annotated[str, meta("Its name.", required=True, pattern=PRINTABLE, max_length=256)] = ""
+    free_ki_bytes: Annotated[
+        int | None, meta("KiB that are free; absent: not known. Written once a minute.")
+    ] = None
+    total_ki_bytes: Annotated[int | None, meta("KiB that it has; absent: not known.")] = None
+    fault: Annotated[str, meta("What is wrong with it.", pattern=PRINTABLE, max_length=256)] = ""
+
+
+class ToldNode(Struct):
+    """The Node of Kubernetes of the same name. All but how the look went is empty unless that is Fresh."""
+
+    state: Annotated[str, meta("How the look at it went.", required=True, enum=NODE_ANSWERS)] = ""
+    unschedulable: Annotated[bool, meta("Whether it is cordoned.")] = False
+    taints: Annotated[
+        list[Annotated[str, meta("As key=value:effect.", pattern=PRINTABLE, max_length=MAX_TAINT)]],
+        meta("What keeps pods away that do not tolerate it.", max_items=MAX_TAINTS),
+    ] = []
+
+
+class NodeWork(Struct):
+    """The task that a node is at, or that comes next."""
+
+    name: Annotated[str, meta("Name of the NodeTask.", required=True, max_length=NAME_MAX)] = ""
+    phase: Annotated[
+        str,
+        meta("Where it is; empty: nobody has taken it; Unknown: its host is silent.", pattern=ASCII,
+             max_length=MAX_WORD),
+    ] = ""  # fmt: skip
+    step: Annotated[str, meta("The step that it is at.", pattern=PRINTABLE, max_length=63)] = ""
 
 
 class ReportedBond(Struct):

@@ -64,6 +64,10 @@ class Topology(Struct):
         ),
     ] = ""
     roles: Annotated[list[NodeRole], meta("The roles of nodes.", list_map_keys=("name",), max_items=16)] = []
+    observe_nodes: Annotated[
+        bool,
+        meta("Whether Nodes of Kubernetes of the names of nodes are looked at: taints, and who is cordoned."),
+    ] = False
 
 
 class LinstorSource(Struct):

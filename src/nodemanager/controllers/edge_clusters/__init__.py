@@ -14,6 +14,7 @@ from nodemanager.api.maintenance.nodetask import NODE_TASKS
 from nodemanager.api.rights.operator_rights import Right
 from nodemanager.controllers.edge_clusters import reconciling
 from nodemanager.controllers.registration import REPORTING, Registration, WatchedKind, nobody
+from nodemanager.kube.core import LEASES
 
 REGISTRATION: Final = Registration(
     name="edgecluster",
@@ -23,6 +24,7 @@ REGISTRATION: Final = Registration(
         WatchedKind(EDGE_PROFILES, reconciling.on_profile),
         WatchedKind(MANAGED_NODES, nobody),  # looked at again and again anyway
         WatchedKind(NODE_TASKS, nobody),
+        WatchedKind(LEASES, nobody),  # the operator watches them anyway, to tell who is silent
     ),
     build=reconciling.build,
     concurrency=4,  # a site whose storage does not answer must not keep the others waiting

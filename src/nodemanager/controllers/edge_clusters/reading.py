@@ -88,10 +88,10 @@ async def read(client: Client, bridge: Bridge) -> BridgeFacts:
         return Read()
 
     state, beats, listed, told = await asyncio.gather(
-        _answer(lambda: config_map(bridge.state.config_map)),
-        _answer(lambda: config_map(bridge.heartbeats.config_map)),
-        _answer(daemon_sets),
-        _answer(warnings),
+        answer(lambda: config_map(bridge.state.config_map)),
+        answer(lambda: config_map(bridge.heartbeats.config_map)),
+        answer(daemon_sets),
+        answer(warnings),
     )
     return BridgeFacts(state, beats, sets, listed, events, told)
 
@@ -109,7 +109,8 @@ async def _warnings(client: Client, space: str, component: str) -> tuple[list[co
     return found, False
 
 
-async def _answer(ask: Callable[[], Awaitable[Read]]) -> Read:
+async def answer(ask: Callable[[], Awaitable[Read]]) -> Read:
+    """Return what is read, or why nothing is."""
     try:
         async with asyncio.timeout(SECONDS):
             return await ask()

@@ -18,6 +18,7 @@ from nodemanager.api.edge.edgecluster import (
     DEGRADED,
     EDGE_CLUSTERS,
     HEARTBEATS,
+    MAX_NODES,
     PHASES,
     UNKNOWN,
     EdgeCluster,
@@ -26,17 +27,20 @@ from nodemanager.api.edge.edgecluster import (
 )
 from nodemanager.api.edge.edgeprofile import EDGE_PROFILES, EdgeProfile, EdgeProfileSpec
 from nodemanager.api.maintenance.nodetask import ENDED, NODE_TASKS
+from nodemanager.api.rights.host_rights import account_name
 from nodemanager.client.subresources import write_status
 from nodemanager.client.verbs import Client
-from nodemanager.controllers.edge_clusters import reading
+from nodemanager.controllers.edge_clusters import node_reading, reading
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
-from nodemanager.fleet.edge import deciding
+from nodemanager.fleet.edge import deciding, node_details
 from nodemanager.fleet.edge.deciding import Site
 from nodemanager.fleet.edge.facts import UNREAD, AgentFacts, BridgeFacts
 from nodemanager.fleet.edge.findings import Findings
 from nodemanager.fleet.edge.heartbeats import Limits
+from nodemanager.fleet.edge.node_details import KubernetesNodes
 from nodemanager.fleet.edge.parts import SitePartFacts
 from nodemanager.kube import selectors, times
+from nodemanager.kube.core import LEASES
 from nodemanager.kube.go import durations
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.cache import Change
@@ -114,14 +118,23 @@ class SiteWatcher:
         # Names in a profile that may not be used are nobody's business: they are not even asked for.
         if profile is None or not used:
             return Site(cluster, profile, self._agents(cluster))
-        facts, seen = await asyncio.gather(  # so that who does not answer holds up nobody but itself
+        facts, seen, nodes = await asyncio.gather(  # so that who does not answer holds up nobody but itself
             self._bridge(bridge),
             self._read_parts(self._context.client, profile.spec, cluster.metadata.namespace),
+            self._kubernetes(cluster, profile),
         )
-        return Site(cluster, profile, self._agents(cluster), facts, seen)
+        return Site(cluster, profile, self._agents(cluster), facts, seen, nodes)
 
     async def _bridge(self, bridge: Bridge | None) -> BridgeFacts:
         return await reading.read(self._context.client, bridge) if bridge is not None else UNREAD
+
+    async def _kubernetes(self, cluster: EdgeCluster, profile: EdgeProfile) -> KubernetesNodes | None:
+        """Return the Nodes of all who are known by now; who is new is asked for by the next look."""
+        if not profile.spec.topology.observe_nodes:
+            return None
+        names = {*cluster.spec.nodes, *(one.name for one in cluster.status.nodes)}
+        names |= set() if profile.spec.bridge else self._agents(cluster).hosts.keys()
+        return await node_reading.read(self._context.client, sorted(names)[:MAX_NODES])
 
     def _agents(self, cluster: EdgeCluster) -> AgentFacts:
         caches, chosen = self._context.caches, cluster.spec.node_selector
@@ -130,10 +143,12 @@ class SiteWatcher:
             for one in caches.of(MANAGED_NODES).values()
             if chosen is None or selectors.matches(chosen, one.metadata.labels)
         }
-        tasks = collections.Counter(
-            one.spec.node_name for one in caches.of(NODE_TASKS).values() if one.status.phase not in ENDED
-        )
-        return AgentFacts(hosts, tasks)
+        leases, space = caches.of(LEASES), cluster.metadata.namespace
+        found = {name: leases.get(ObjectKey(space, account_name(name))) for name in hosts}
+        beats = {name: one.spec.renew_time or "" for name, one in found.items() if one is not None}
+        tasks = [one for one in caches.of(NODE_TASKS).values() if one.status.phase not in ENDED]
+        counts = collections.Counter(one.spec.node_name for one in tasks)
+        return AgentFacts(hosts, counts, node_details.work(tasks, hosts), beats)
 
     def _tell(self, cluster: EdgeCluster, wanted: EdgeClusterStatus) -> None:
         before = cluster.status.phase or "new"
@@ -212,4 +227,4 @@ def _news(status: EdgeClusterStatus) -> EdgeClusterStatus:
 
 def _steady(node: EdgeNode) -> EdgeNode:
     report = node.report and msgspec.structs.replace(node.report, changed_at=None, digest="")
-    return msgspec.structs.replace(node, changed_at=None, digest="", report=report)
+    return msgspec.structs.replace(node_details.steady(node), changed_at=None, digest="", report=report)

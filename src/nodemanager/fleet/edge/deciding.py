@@ -38,7 +38,16 @@ from nodemanager.api.edge.edgecluster import (
     UsedProfile,
 )
 from nodemanager.api.edge.edgeprofile import EdgeProfile
-from nodemanager.fleet.edge import bridge, findings, heartbeats, membership, parts, profile_trust
+from nodemanager.fleet.edge import (
+    bridge,
+    findings,
+    heartbeats,
+    membership,
+    node_details,
+    parts,
+    profile_trust,
+    profile_versions,
+)
 from nodemanager.fleet.edge.bridge import BridgeView, Look
 from nodemanager.fleet.edge.facts import UNREAD, AgentFacts, BridgeFacts
 from nodemanager.fleet.edge.findings import Findings
@@ -46,6 +55,7 @@ from nodemanager.fleet.edge.heartbeats import Limits
 from nodemanager.fleet.edge.hosts import site_view
 from nodemanager.fleet.edge.hosts.site_view import HostsView
 from nodemanager.fleet.edge.membership import Sources
+from nodemanager.fleet.edge.node_details import KubernetesNodes
 from nodemanager.fleet.edge.parts import NOBODY, SitePartFacts
 from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import Condition
@@ -60,6 +70,10 @@ _FAULTS: Final = (
     findings.BOOTED_ACTIVE,
 )
 """What makes a site Degraded, the worst first."""
+
+
+PROFILE_OLDER: Final = "ProfileOlder"
+"""Reason: a profile has a lower version than one that was there before."""
 
 
 class Verdict(NamedTuple):
@@ -82,6 +96,8 @@ class Site:
     """What the profile names was asked for; not at all, where it names nothing or must not be used."""
     parts: SitePartFacts = NOBODY
     """What backends showed, where the profile has them looked at."""
+    kubernetes: KubernetesNodes | None = None
+    """Nodes of Kubernetes, where the profile has them looked at."""
 
 
 def usable(cluster: EdgeCluster, profile: EdgeProfile | None, said: Findings) -> UsedProfile | None:
@@ -108,7 +124,17 @@ def usable(cluster: EdgeCluster, profile: EdgeProfile | None, said: Findings) ->
     if faults := capabilities.faults(profile.spec.workflows, profile.spec.choices):
         said.bad(findings.PROFILE_USABLE, "ProfileImpossible", "; ".join(faults))
         return None
-    said.good(findings.PROFILE_USABLE)
+    if not (newer := profile_versions.newer_one(cluster.status.newest_profile, profile)):
+        said.good(findings.PROFILE_USABLE)
+        return used
+    text = (
+        f"EdgeProfile {used.name} is version {used.version}, and this site was looked at with {newer} before:"
+        " give what is wanted a higher version"
+    )
+    if asked is not None and asked.policy == REQUIRE:
+        said.bad(findings.PROFILE_USABLE, PROFILE_OLDER, text)
+        return None
+    said.good(findings.PROFILE_USABLE, text, PROFILE_OLDER)
     return used
 
 
@@ -117,6 +143,9 @@ def decide(site: Site, now: datetime) -> EdgeClusterStatus:
     cluster, before = site.cluster, site.cluster.status
     said = Findings(cluster.metadata.generation)
     used = usable(cluster, site.profile, said)
+    trusted = cluster.spec.signature is None or (used is not None and bool(used.signed_by))
+    newest = profile_versions.highest(before.newest_profile, used, trusted=trusted)
+    before = msgspec.structs.replace(before, newest_profile=newest)
     if used is None or site.profile is None:
         wrong = said.wrong(findings.PROFILE_USABLE)
         verdict = Verdict(UNKNOWN, wrong.reason, wrong.message) if wrong else Verdict(UNKNOWN, "")
@@ -130,7 +159,9 @@ def decide(site: Site, now: datetime) -> EdgeClusterStatus:
         nodes = [membership.told(one, sources) for one in seen.nodes]
     expected = cluster.spec.nodes
     nodes = [one for one in nodes if one.name in expected or not heartbeats.forgotten(one, limits, now)]
+    nodes = node_details.added(nodes, site.parts.storage, site.kubernetes)
     membership.judge(site.profile, cluster, nodes, said)
+    node_details.judge(nodes, site.kubernetes, said)
     by_hosts = site_view.view(nodes, site.profile.spec, site.agents, said)
     looked = parts.combined(parts.seen(site.parts, site.profile.spec, cluster, nodes), by_hosts.parts)
     whole = parts.combined(seen.parts if seen else {}, looked)
@@ -213,6 +244,7 @@ def _status(before: EdgeClusterStatus, said: Findings, verdict: Verdict, now: da
         reason=verdict.reason,
         message=verdict.message[:4096],
         observed_at=stamp,
+        newest_profile=before.newest_profile,
         bootstrapped=before.bootstrapped or verdict.phase not in (BOOTSTRAP, UNKNOWN),
         conditions=made,
     )
@@ -238,7 +270,7 @@ def _detailed(
         nodes_text=f"{fresh}/{len(nodes)}",
     )
     if seen is None:
-        return told
+        return msgspec.structs.replace(told, inputs=[membership.told_input(nodes)])
     return msgspec.structs.replace(
         told, observed=seen.observed, inputs=seen.inputs, events=list(site.bridge.events)
     )
@@ -248,5 +280,8 @@ def _with_parts(
     status: EdgeClusterStatus, whole: Mapping[str, PartHealth], site: Site, now: datetime
 ) -> EdgeClusterStatus:
     before, asked = site.cluster.status, site.parts.asked().values()
-    inputs = [bridge.told_input(one.name, one.content, before, now) for one in asked]
+    read = [(one.name, one.content) for one in asked]
+    if site.kubernetes is not None:
+        read.append((node_details.NAME, node_details.content(site.kubernetes)))
+    inputs = [bridge.told_input(name, content, before, now) for name, content in read]
     return msgspec.structs.replace(status, inputs=[*status.inputs, *inputs], **whole)

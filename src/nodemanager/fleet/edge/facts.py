@@ -8,6 +8,7 @@ from typing import Final
 
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.edge.edgecluster import FRESH, UNANSWERED, EdgeEvent
+from nodemanager.api.edge.node_reports import NodeWork
 
 MAX_VALUE: Final = 65536
 """Longer values of a ConfigMap are not looked at: a state has a few words."""
@@ -56,3 +57,7 @@ class AgentFacts:
     hosts: Mapping[str, ManagedNode] = field(default_factory=dict)
     tasks: Mapping[str, int] = field(default_factory=dict)
     """How many tasks of a host have not ended."""
+    work: Mapping[str, NodeWork] = field(default_factory=dict)
+    """And which one of them it is at."""
+    beats: Mapping[str, str] = field(default_factory=dict)
+    """The renewTime of their Leases: only compared, never read as a time."""

@@ -5,26 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
-from nodemanager.api.common import node_conditions
+from nodemanager.api.common import managednode, node_conditions
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.edge.edgecluster import (
     AGENT,
     FRESH,
+    MISSING,
     STALE,
     UNPROVEN,
     EdgeCluster,
     EdgeClusterStatus,
+    EdgeInput,
     EdgeNode,
 )
 from nodemanager.api.edge.edgeprofile import EdgeProfile
-from nodemanager.fleet.edge import findings
+from nodemanager.fleet.edge import decoding, findings
 from nodemanager.fleet.edge.facts import AgentFacts
 from nodemanager.fleet.edge.findings import Findings
 from nodemanager.fleet.edge.hosts import reports
-from nodemanager.kube import conditions
+from nodemanager.kube import conditions, times
+
+AGENTS: Final = "Signs of life of agents"
+"""What is looked at, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +88,39 @@ def hosts(sources: Sources) -> list[EdgeNode]:
         alive = conditions.get(host.status.conditions, node_conditions.ALIVE)
         life = {conditions.TRUE: FRESH, conditions.FALSE: STALE}.get(alive.status if alive else "", UNPROVEN)
         why = alive.message if alive and life != FRESH else ""
-        node = EdgeNode(name=name, source=AGENT, heartbeat=life, message=why[:1024])
+        digest, changed = _beat(name, host, sources)
+        node = EdgeNode(
+            name=name, source=AGENT, heartbeat=life, message=why[:1024], digest=digest, changed_at=changed
+        )
         found.append(told(node, sources))
     return found
+
+
+def _beat(name: str, host: ManagedNode, sources: Sources) -> tuple[str, str | None]:
+    """Return what tells the last sign of life from the one before, and when that was: no younger than it is.
+
+    Whether a host lives is said by whoever watches its Lease all the time; this is for people.
+    """
+    text = sources.agents.beats.get(name, "")
+    digest = decoding.digest(text) if text else ""
+    if managednode.is_silent(host) and host.status.last_seen:
+        return digest, host.status.last_seen
+    before = next((one for one in sources.before.nodes if (one.name, one.source) == (name, AGENT)), None)
+    if before is None or not before.digest or not digest:
+        return digest, None
+    looked = times.parse(sources.before.observed_at)
+    if looked is None or sources.now < looked:  # nobody knows for how long nothing was seen
+        return digest, None
+    return digest, before.changed_at if before.digest == digest else times.rfc3339(looked)
+
+
+def told_input(nodes: Sequence[EdgeNode]) -> EdgeInput:
+    """Return how fresh it is what agents say, where nobody else says how nodes are."""
+    silent = [one.name for one in nodes if one.heartbeat != FRESH]
+    state = MISSING if not nodes else STALE if silent else FRESH
+    said = f"no sign of life of {', '.join(silent)}" if silent else "" if nodes else "there is no agent"
+    newest = max((one.changed_at for one in nodes if one.changed_at), default=None)
+    return EdgeInput(name=AGENTS, state=state, changed_at=newest, message=said[:1024])
 
 
 def told(node: EdgeNode, sources: Sources) -> EdgeNode:
@@ -102,6 +138,7 @@ def told(node: EdgeNode, sources: Sources) -> EdgeNode:
         agent_version=host.status.agent_version,
         kernel=host.status.release,
         tasks=agents.tasks.get(node.name, 0),
+        work=agents.work.get(node.name),
         report=reports.report(host, profile.spec, before, sources.now),
     )
 

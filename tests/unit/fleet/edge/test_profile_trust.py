@@ -7,13 +7,23 @@ from typing import Any
 
 import pytest
 
+from nodemanager.api.edge.edgecluster import (
+    EdgeCluster,
+    EdgeClusterSpec,
+    EdgeClusterStatus,
+    ProfileSignature,
+)
 from nodemanager.api.edge.edgeprofile import SIGNATURE
-from nodemanager.fleet.edge import profile_trust
+from nodemanager.fleet.edge import deciding, findings, profile_trust
+from nodemanager.fleet.edge.deciding import Site
+from nodemanager.fleet.edge.facts import AgentFacts
 from nodemanager.fleet.edge.profile_trust import Untrusted
+from nodemanager.kube import conditions
 from nodemanager.kube.objects import Untyped
 from nodemanager.tlog import minisign
 from support import edge_profiles
 from support.edge_profiles import public_key, shipped, signed, typed
+from support.edge_world import START
 
 
 def test_a_good_one_names_its_key() -> None:
@@ -60,6 +70,66 @@ def changed(patch: dict[str, Any], name: str = "vx-rail") -> Untyped:
 def test_others_are_none(obj: Untyped, keys: list[str], why: str) -> None:
     with pytest.raises(Untrusted, match=why):
         profile_trust.verify(typed(obj), keys)
+
+
+def looked(
+    version: str,
+    policy: str = "",
+    before: EdgeClusterStatus | None = None,
+    *,
+    by: str = "",
+    name: str = "vx-rail",
+) -> EdgeClusterStatus:
+    """Look at a site whose profile has a version, and is signed where `by` is not empty."""
+    obj = shipped("vx-rail", name, {"version": version, "bridge": None})
+    asked = ProfileSignature(policy=policy, keys=[public_key()]) if policy else None
+    cluster = EdgeCluster(
+        spec=EdgeClusterSpec(profile=name, signature=asked), status=before or EdgeClusterStatus()
+    )
+    return deciding.decide(Site(cluster, typed(signed(obj) if by else obj), AgentFacts()), START)
+
+
+def usable(status: EdgeClusterStatus) -> tuple[str, str]:
+    found = conditions.get(status.conditions, findings.PROFILE_USABLE)
+    assert found is not None
+    return found.status, found.reason
+
+
+def newest(status: EdgeClusterStatus) -> str:
+    return status.newest_profile.version if status.newest_profile else ""
+
+
+def test_an_older_one_that_somebody_signed_is_refused_where_a_signature_is_required() -> None:
+    first = looked("1.10.0", "require", by="us")
+    assert (usable(first), newest(first)) == (("True", "AsExpected"), "1.10.0")
+    older = looked("1.9.0", "require", first, by="us")
+    assert (usable(older), newest(older)) == (("False", "ProfileOlder"), "1.10.0")
+    assert (older.phase, older.reason, older.profile) == ("Unknown", "ProfileOlder", None)
+    assert "is version 1.9.0, and this site was looked at with 1.10.0 before" in older.message
+    again = looked("1.9.0", "require", older, by="us")
+    assert usable(again) == ("False", "ProfileOlder"), "it is not forgotten by looks without a profile"
+    assert usable(looked("1.10.0", "require", again, by="us")) == ("True", "AsExpected")
+    assert newest(looked("2.0.0", "require", again, by="us")) == "2.0.0"
+
+
+@pytest.mark.parametrize("policy", ["warn", ""])
+def test_an_older_one_is_told_of_elsewhere(policy: str) -> None:
+    older = looked("1.0.0", policy, looked("1.0.1", policy, by="us"), by="us")
+    assert (usable(older), newest(older)) == (("True", "ProfileOlder"), "1.0.1")
+    assert older.profile is not None
+    assert older.profile.version == "1.0.0"
+
+
+def test_a_version_that_nobody_signed_keeps_no_other_one_away() -> None:
+    for policy in ("require", "warn"):
+        fake = looked("999.0.0", policy, looked("1.0.0", policy, by="us"))
+        assert newest(fake) == "1.0.0"
+        assert usable(looked("1.0.1", policy, fake, by="us")) == ("True", "AsExpected")
+
+
+def test_another_profile_begins_with_its_own_version() -> None:
+    other = looked("0.1.0", "require", looked("1.0.0", "require", by="us"), by="us", name="other")
+    assert (usable(other), newest(other)) == (("True", "AsExpected"), "0.1.0")
 
 
 def test_a_long_one_is_not_even_read() -> None:

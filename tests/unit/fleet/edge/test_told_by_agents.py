@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -39,10 +42,11 @@ def look(
     before: EdgeClusterStatus | None = None,
     seconds: int = 0,
     profile: Any = PROFILE,
+    beats: Mapping[str, str] = MappingProxyType({}),
 ) -> EdgeClusterStatus:
     """Look at a site of which nobody tells but its agents."""
     cluster = EdgeCluster(spec=EdgeClusterSpec(profile="vx-rail"), status=before or EdgeClusterStatus())
-    agents = AgentFacts({name: one.node(name) for name, one in hosts.items()})
+    agents = AgentFacts({name: one.node(name) for name, one in hosts.items()}, beats=beats)
     return deciding.decide(Site(cluster, profile, agents), START + timedelta(seconds=seconds))
 
 
@@ -95,6 +99,35 @@ def test_since_when_a_host_tells_it_is_by_our_clock() -> None:
     other = look({"a": ToldHost(peers=0, down=("data0",))}, same, 120)
     stamps = [one.nodes[0].report.changed_at for one in (first, same, other) if one.nodes[0].report]
     assert stamps == ["2026-03-01T04:00:00Z", "2026-03-01T04:00:00Z", "2026-03-01T04:02:00Z"]
+
+
+def test_the_last_sign_of_life_is_no_younger_than_it_is() -> None:
+    """It was given at some time since the look before the one that sees it, by our clock alone."""
+    seen, told = None, []
+    for seconds, beat in ((0, "x"), (10, "x"), (20, "y"), (30, "y"), (40, "z")):
+        seen = look({"a": ToldHost()}, seen, seconds, beats={"a": beat})
+        (agents,) = seen.inputs
+        assert (agents.state, agents.changed_at) == ("Fresh", seen.nodes[0].changed_at)
+        told.append((seen.nodes[0].changed_at or "-")[-4:])
+    assert told == ["-", "-", ":10Z", ":10Z", ":30Z"]
+
+
+def test_a_clock_that_was_set_back_proves_no_sign_of_life() -> None:
+    seen = look({"a": ToldHost()}, None, 100, beats={"a": "x"})
+    assert look({"a": ToldHost()}, seen, 50, beats={"a": "y"}).nodes[0].changed_at is None
+
+
+def test_of_a_silent_host_the_last_sign_of_life_is_the_one_that_was_seen_last() -> None:
+    gone = dataclasses.replace(SILENT, last_seen="2026-03-01T03:59:00Z")
+    status = look({"a": ToldHost(), "b": gone})
+    assert status.nodes[1].changed_at == "2026-03-01T03:59:00Z"
+    (agents,) = status.inputs
+    assert (agents.state, agents.message) == ("Stale", "no sign of life of b")
+
+
+def test_a_site_without_agents_says_that_there_is_none() -> None:
+    (agents,) = look({}).inputs
+    assert (agents.state, agents.message) == ("Missing", "there is no agent")
 
 
 def test_a_host_that_comes_back_is_believed_when_it_has_spoken() -> None:

@@ -19,6 +19,7 @@ from nodemanager.backends.storage.linstor.rest import LinstorRest, segment
 from nodemanager.backends.storage.seam import FAILED, READY, TAKING, Change, Sharing, VolumeSnapshot
 from nodemanager.fleet.edge.storage import facts, judging
 from nodemanager.fleet.edge.storage.facts import StorageFacts
+from nodemanager.kube.wording import plural
 
 NAME: Final = "linstor"
 AUTOPLACE: Final = "AutoplaceTarget"
@@ -58,18 +59,33 @@ class LinstorBackend:
         await self._rest.close()
 
     async def observe(self) -> StorageFacts:
-        """Look at nodes, replicas and pools."""
-        nodes, replicas, pools = await asyncio.gather(
+        """Look at nodes, replicas, pools, and at what there may be no replica of."""
+        nodes, replicas, pools, definitions, snapshots = await asyncio.gather(
             self._rest.read(list[views.NodeView], "/v1/nodes", "list storage nodes"),
             self._rest.read(list[views.ReplicaView], "/v1/view/resources", "list replicas"),
             self._rest.read(list[views.PoolView], "/v1/view/storage-pools", "list storage pools"),
+            self._definitions(),
+            self._snapshots(),
         )
-        if max(len(nodes), len(replicas), len(pools)) > MAX_LISTED:
+        found: dict[str, Sequence[Any]] = {
+            "node": nodes, "replica": replicas, "pool": pools, "definition": definitions,
+            "snapshot": snapshots,
+        }  # fmt: skip
+        if max(len(one) for one in found.values()) > MAX_LISTED:
+            told = ", ".join(plural(len(one), name) for name, one in found.items())
             raise Garbled(
-                f"cannot look at the storage: {len(nodes)} nodes, {len(replicas)} replicas and {len(pools)}"
-                f" pools are not those of a site, which has {MAX_LISTED} of each at most"
+                f"cannot look at the storage: {told} are not those of a site, which has {MAX_LISTED} of each"
+                " at most"
             )
-        return views.storage(nodes, replicas, pools)
+        return views.storage(nodes, replicas, pools, views.volumes(definitions, replicas, snapshots))
+
+    async def _definitions(self) -> list[views.DefinitionView]:
+        return await self._rest.read(
+            list[views.DefinitionView], "/v1/resource-definitions", "list resource definitions"
+        )
+
+    async def _snapshots(self) -> list[views.SnapshotView]:
+        return await self._rest.read(list[views.SnapshotView], "/v1/view/snapshots", "list snapshots")
 
     async def place(self, resource: str, copies: int, nodes: Sequence[str] = (), pool: str = "") -> Change:
         """Have so many diskful replicas of one resource."""
@@ -103,9 +119,7 @@ class LinstorBackend:
     async def default_copies(self, group: str, copies: int) -> Change:
         """Set the count of a group, once no resource of it would be placed by that."""
         doing = f"have {copies} copies in the group {group}"
-        found = await self._rest.read(
-            list[views.DefinitionView], "/v1/resource-definitions", "list resource definitions"
-        )
+        found = await self._definitions()
         seen = await self.observe()
         names = sorted(one.name for one in found if one.resource_group_name.lower() == group.lower())
         few = [name for name in names if len(seen.diskful(name)) < copies]
@@ -154,7 +168,7 @@ class LinstorBackend:
 
     async def snapshots(self, resources: Sequence[str] = ()) -> list[VolumeSnapshot]:
         """List snapshots."""
-        found = await self._rest.read(list[views.SnapshotView], "/v1/view/snapshots", "list snapshots")
+        found = await self._snapshots()
         return [
             VolumeSnapshot(
                 one.resource_name, one.name, _snapshot_state(one.flags or []), tuple(one.nodes or ())

@@ -21,6 +21,8 @@ _CODE: Final = 0x7FFF
 
 MISSING: Final = range(300, 400)
 DENIED: Final = range(400, 500)
+SIGN_IN: Final = (10000, 10001)
+"""Who asks is not known: not by what it shows, or it shows nothing."""
 EXISTS: Final = range(500, 529)
 SNAPSHOT_NOT_UP_TO_DATE: Final = 979
 NO_SPACE: Final = 980
@@ -64,6 +66,11 @@ def parse(number: int) -> ReturnCode:
     """Take a code apart; the bits of an error are all those of a warning and one more."""
     kind = next((mask for mask in (ERROR, WARNING, INFORMATION) if number & mask == mask), 0)
     return ReturnCode(kind, number >> 24 & 0x3, number >> 18 & 0x1F, number & _CODE)
+
+
+def is_denied(code: ReturnCode) -> bool:
+    """Tell whether who asks is not known, or may not."""
+    return code.code in DENIED or code.code in SIGN_IN
 
 
 def refusal(code: ReturnCode) -> type[Refused]:

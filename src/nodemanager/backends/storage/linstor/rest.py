@@ -158,7 +158,7 @@ def _raise(doing: str, status: int, lines: list[ApiCallRc], *, changing: bool) -
     """Raise what an answer means: by its first error, and by the status only where there is none."""
     first = next((one for one in lines if one.code.is_error), None)
     if first is not None:
-        if first.code.code in codes.DENIED:
+        if codes.is_denied(first.code):
             raise Denied(f"cannot {doing}: {printable(first.words, WORDS)} [code {first.code.code}]")
         raise codes.refusal(first.code)(
             doing, first.words, code=first.code.code, reports=tuple(first.error_report_ids or ())

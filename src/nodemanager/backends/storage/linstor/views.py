@@ -5,7 +5,7 @@ Fields that are not there are not filled in: a replica has no `state` when its s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -140,6 +140,7 @@ class DefinitionView(_View):
 
     name: str
     resource_group_name: str = ""
+    flags: list[str] | None = None
     layer_data: list[LayerData] | None = None
 
 
@@ -158,16 +159,37 @@ def kind_of(flags: Collection[str]) -> str:
     return facts.CLIENT if _CLIENT.intersection(flags) else facts.DISKFUL
 
 
+def volumes(
+    definitions: Iterable[DefinitionView],
+    replicas: Iterable[ReplicaView],
+    snapshots: Iterable[SnapshotView],
+) -> Iterator[str]:
+    """Yield the names of what shall be somewhere, whether or not there is a replica of it.
+
+    Of a volume that was deleted, linstor-csi keeps the definition for as long as it has snapshots: with
+    these, one without a replica is nothing that is missing.
+    """
+    placed = {one.name for one in replicas}
+    kept = {one.resource_name for one in snapshots} - placed
+    for one in definitions:
+        if one.name not in kept and not _LEAVING.intersection(one.flags or ()):
+            yield printable(one.name)
+
+
 def storage(
-    nodes: Iterable[NodeView], replicas: Iterable[ReplicaView], pools: Iterable[PoolView]
+    nodes: Iterable[NodeView],
+    replicas: Iterable[ReplicaView],
+    pools: Iterable[PoolView],
+    defined: Iterable[str] = (),
 ) -> StorageFacts:
-    """Return what three answers say together."""
+    """Return what these answers say together."""
     listed = tuple(nodes)
     online = {one.name for one in listed if one.connection_status == ONLINE}
     return StorageFacts(
         tuple(_node(one) for one in listed),
         tuple(_replica(one, online) for one in replicas),
         tuple(_pool(one) for one in pools if one.provider_kind != "DISKLESS"),
+        defined=tuple(defined),
     )
 
 

@@ -25,13 +25,15 @@ def rbac(path: Path, namespace: str) -> None:
 
     Of a DaemonSet, its ConfigMaps by name; DaemonSets and Events of its namespace, to tell whether there are
     two, and what it warns of. Of storage and virtual machines, the Secret and the LinstorCluster by name;
-    satellites, volumes and instances as lists. No verb that writes. --namespace is that of the operator.
+    satellites, volumes and instances as lists. Of Nodes, each by its name: a profile does not know those of a
+    site, so the right is to all of them. No verb that writes. --namespace is that of the operator.
     """
     profile, _ = profiles.read(path)
     found = assembly.site_manifests(profile, namespace)
     if not found:
         raise click.ClickException(
             f"cannot print rights: EdgeProfile {profile.metadata.name} names nothing to look at in the API"
-            " (spec.bridge, spec.storage.linstor.secret, spec.storage.piraeus, spec.kubevirt)"
+            " (spec.bridge, spec.storage.linstor.secret, spec.storage.piraeus, spec.kubevirt,"
+            " spec.topology.observeNodes)"
         )
     click.echo(manifests.dump(found), nl=False)

@@ -16,7 +16,7 @@ from nodemanager.api.edge.edgecluster import (
 )
 from nodemanager.cli.views import describing, output
 from nodemanager.cli.views.describing import ROWS_LIMIT
-from nodemanager.cli.views.edge import agent_tables
+from nodemanager.cli.views.edge import agent_tables, node_tables
 from nodemanager.kube import core, times
 
 
@@ -48,6 +48,8 @@ def render(cluster: EdgeCluster, events: Sequence[core.Event], now: datetime) ->
     )
     if told := agent_tables.rows(status.nodes):
         report.table("Told by agents", agent_tables.COLUMNS, told, ROWS_LIMIT)
+    if beside := node_tables.rows(status.nodes):
+        report.table("Beside", node_tables.COLUMNS, beside, ROWS_LIMIT)
     report.table(
         "Looked at",
         ["WHAT", "HOW", "CHANGED", "MESSAGE"],

@@ -11,7 +11,7 @@ from nodemanager.api.edge import edgecluster
 from nodemanager.api.edge.edgecluster import EdgeCluster
 from nodemanager.cli.views import output
 from nodemanager.cli.views.describe import edgecluster as describe_edgecluster
-from nodemanager.cli.views.edge import agent_tables
+from nodemanager.cli.views.edge import agent_tables, node_tables
 from nodemanager.cli.views.output import Style
 from nodemanager.fleet.health import (
     EVERYTHING,
@@ -109,4 +109,6 @@ def _site(cluster: EdgeCluster, now: datetime) -> list[str]:
     lines = [head, *table.lines([describe_edgecluster.node_row(one, now) for one in status.nodes])]
     if told := agent_tables.rows(status.nodes):
         lines += ["", *output.TableWriter(agent_tables.COLUMNS).lines(told)]
+    if beside := node_tables.rows(status.nodes):
+        lines += ["", *output.TableWriter(node_tables.COLUMNS).lines(beside)]
     return lines

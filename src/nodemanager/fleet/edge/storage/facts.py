@@ -93,12 +93,14 @@ class StorageFacts:
     """What else is not known, for people."""
     sees_replicas: bool = True
     """Whether this backend tells of replicas at all: not every part of one does."""
+    defined: tuple[str, ...] = ()
+    """Resources that shall be there: of some of them there may be no replica at all."""
     note: str = ""
     """What else people may want to know."""
 
     def resources(self) -> dict[str, list[Replica]]:
-        """Return the replicas of each resource."""
-        found: dict[str, list[Replica]] = {}
+        """Return the replicas of each resource, which may be none."""
+        found: dict[str, list[Replica]] = {name: [] for name in self.defined}
         for one in self.replicas:
             found.setdefault(one.resource, []).append(one)
         return found
