@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from nodemanager.api.common.edge_state import MAX_BONDS, BondChange, BondState
@@ -38,6 +39,7 @@ OVERDUE: Final = 60.0
 """Seconds after which a dead-man whose time has come has acted, though it could not write that down."""
 RESERVE: Final = 20
 """Seconds that have to be left until the dead-man acts for a flip to begin."""
+RUNTIME: Final = "/run/systemd/network"
 NAP: Final = 0.2
 NO_PRIMARY: Final = "None"
 Evidence = dict[str, str]
@@ -222,12 +224,16 @@ class BondChanges:
         (await self.run(command, timeout=120.0, finish=True)).check()
 
     def _put(self, record: BondRecord) -> list[str]:
-        """Put the new files in place, those that are different."""
+        """Put the new files in place, those that are different; the flip need not overrule them any more."""
         wanted = record.wanted_files()
-        return [
+        written = [
             name for name, text in wanted.items()
             if placing.put(self.tree, f"{networkd_files.ETC}/{name}", text, None)
         ]  # fmt: skip
+        overruling = f"*.network.d/zz-nodemanager-{record.bond}.conf"
+        for one in Path(self.tree.outside(RUNTIME)).glob(overruling):
+            one.unlink(missing_ok=True)
+        return written
 
     def _missing(self, record: BondRecord) -> bool:
         """Tell whether new files are not in place."""

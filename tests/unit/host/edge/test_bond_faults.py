@@ -313,3 +313,25 @@ async def test_a_bond_that_is_left_switched_off_is_not_back(host: EdgeHost) -> N
     script.write_text(script.read_text().replace('exit "$status"', off))
     with pytest.raises(HostError, match="cannot put bondstor back: bondstor is switched off"):
         await host.changes().revert(BOND)
+
+
+@pytest.mark.parametrize("way", ["commit", "revert", "dead-man"])
+async def test_a_primary_card_of_old_files_is_unsaid_as_long_as_the_bond_has_a_mode_without(
+    host: EdgeHost, way: str
+) -> None:
+    """As in the lab: systemd-networkd, started again by the flip, failed that card, and left it down."""
+    text = f"[Match]\nName=eth1\n\n[Network]\nBond={BOND}\nPrimarySlave=yes\n"
+    host.file("20-eth1.network", text)
+    over = host.root / f"run/systemd/network/20-eth1.network.d/zz-nodemanager-{BOND}.conf"
+    await flipped(host)
+    assert over.read_text() == "[Network]\nPrimarySlave=no\n"
+    assert [one.name for one in over.parent.parent.iterdir()] == ["20-eth1.network.d"], "of no other card"
+    if way == "commit":
+        await host.changes().commit(BOND, AFTER)
+        assert "PrimarySlave" not in host.files()["20-eth1.network"]
+    elif way == "revert":
+        await host.changes().revert(BOND)
+    else:
+        host.fire()
+    assert not over.exists()
+    assert way == "commit" or host.files()["20-eth1.network"] == text
