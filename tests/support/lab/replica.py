@@ -98,6 +98,7 @@ class Pair:
     """The resource on both nodes."""
 
     def __init__(self, site: Site) -> None:
+        self.site = site
         self.sides = [Side(guest) for guest in site.guests]
 
     def create(self) -> None:

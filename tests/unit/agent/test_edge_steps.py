@@ -7,16 +7,14 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 import pytest
-from msgspec.structs import replace
 
 from nodemanager.agent.assembly import HostSetup, NoLocks, assemble
 from nodemanager.agent.edge import steps
 from nodemanager.agent.edge.bond_steps import BondArms, BondCommits, BondFlips, BondReverts, BondStages
 from nodemanager.agent.edge.drbd_steps import DrbdPauses, DrbdVerifies
-from nodemanager.agent.edge.kairos_steps import KairosPrograms, OemSteps, argv_of
 from nodemanager.agent.edge.link_probes import LinkProbes
 from nodemanager.agent.tasks.attempts import NOT_AT_EDGE, Attempt, Performer
 from nodemanager.agent.tasks.engine import TaskEngine
@@ -31,24 +29,18 @@ from nodemanager.api.maintenance.edge_steps import (
     BondStageAction,
     DrbdPauseAction,
     DrbdVerifyAction,
-    KairosStageAction,
-    KairosUpgradeAction,
     LinkProbeAction,
     LossProbe,
-    OemFileAction,
 )
 from nodemanager.api.maintenance.nodetask import NodeTaskSpec
 from nodemanager.api.maintenance.task_steps import ACTIONS, UNDO, TaskStep
 from nodemanager.host.base import HostError, How
-from nodemanager.host.edge import bond_changes, oem
+from nodemanager.host.edge import bond_changes
 from nodemanager.host.edge.drbd_control import DrbdControl
-from nodemanager.host.edge.oem import OemFiles
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.process import environment
 from nodemanager.host.process.runner import CommandTimedOut, Completed
 from nodemanager.host.process.runs import Runs
 from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
-from support import scripts
 from support.edge_host import AFTER, BEFORE, BOND, NETDEV, NOW, STATE, EdgeHost
 
 STAGE = TaskStep(name="stage", bond_stage=BondStageAction(bond=BOND, mode=AFTER, from_mode=BEFORE))
@@ -336,140 +328,3 @@ async def test_a_link_that_has_no_route_yet_is_asked_again(tmp_path: Path) -> No
     answers[:] = [(2, b"", b"ping: connect: Network is unreachable")]
     with pytest.raises(HostError, match="Network is unreachable"):
         await probes.perform(action, attempt(timeout=0))
-
-
-class KairosHost:
-    """A folder that stands for Kairos; kairos-agent is a script that notes calls, and refuses what is bad."""
-
-    def __init__(self, folder: Path) -> None:
-        self.root, self.bin = folder / "root", folder / "bin"
-        for one in (self.root / "oem", self.root / "run/cos", self.root / "var/lib/nodemanager", self.bin):
-            one.mkdir(parents=True)
-        (self.root / "run/cos/active_mode").touch()
-        scripts.write(
-            self.bin / "kairos-agent",
-            f'echo "$@" >> {folder}/calls; [ "$1" != validate ] || ! grep -q bad "$2"',
-        )
-        self.calls_file = folder / "calls"
-
-    async def run(self, argv: Sequence[str], **how: Unpack[How]) -> Completed:
-        how["env"] = {"PATH": f"{self.bin}:{environment.ENVIRONMENT['PATH']}"}
-        return await environment.host_runner()(argv, **how)
-
-    def calls(self) -> list[str]:
-        return self.calls_file.read_text().splitlines() if self.calls_file.exists() else []
-
-    def oem(self, changes: Any = None) -> OemSteps:
-        return OemSteps(OemFiles(Tree(str(self.root)), STATE, self.run, str(self.root)), changes, alone)
-
-
-async def test_a_file_in_oem_is_checked_and_written_once_and_taken_back(tmp_path: Path) -> None:
-    host = KairosHost(tmp_path)
-    writes, action = host.oem(), OemFileAction(name="95_bond.yaml", content="stages: {}\n")
-    inverse = await writes.prepare(action)
-    assert (await writes.perform(action, attempt(inverse))).changed
-    assert (host.root / "oem/95_bond.yaml").read_text() == "stages: {}\n"
-    assert not (await writes.perform(action, attempt(inverse))).changed
-    assert len(host.calls()) == 1, "what is there already is not even checked"
-    other = replace(action, content="stages: {boot: []}\n")
-    second = await writes.prepare(other)
-    await writes.perform(other, attempt(second))
-    await writes.take_back(other, attempt(second))
-    assert (host.root / "oem/95_bond.yaml").read_text() == "stages: {}\n"
-    await writes.take_back(action, attempt(inverse))
-    assert not (host.root / "oem/95_bond.yaml").exists()
-
-
-async def test_what_was_there_is_put_back_whatever_kairos_agent_thinks_of_it(tmp_path: Path) -> None:
-    host = KairosHost(tmp_path)
-    path = host.root / "oem/95_bond.yaml"
-    path.write_text("bad\n")
-    path.chmod(0o640)
-    writes, action = host.oem(), OemFileAction(name="95_bond.yaml", content="stages: {}\n")
-    inverse = await writes.prepare(action)
-    await writes.perform(action, attempt(inverse))
-    (host.bin / "kairos-agent").unlink()
-    assert (await writes.take_back(action, attempt(inverse))).succeeded
-    assert (path.read_text(), path.stat().st_mode & 0o777) == ("bad\n", 0o640)
-
-
-@pytest.mark.parametrize("content", [b"\xff\xfe", b"#" * (1024 * 1024)], ids=["no text", "too long"])
-async def test_a_file_that_could_not_be_put_back_whole_is_not_replaced(
-    tmp_path: Path, content: bytes
-) -> None:
-    host = KairosHost(tmp_path)
-    (host.root / "oem/95_bond.yaml").write_bytes(content)
-    action = OemFileAction(name="95_bond.yaml", content="stages: {}\n")
-    with pytest.raises(HostError, match=r"cannot replace /oem/95_bond.yaml: it could not be put back"):
-        await host.oem().prepare(action)
-    assert (host.root / "oem/95_bond.yaml").read_bytes() == content
-
-
-@pytest.mark.parametrize("name", ["../etc/passwd", "..", "/etc/passwd", "a/b.yaml", "-x.yaml", "x" * 300])
-async def test_names_that_lead_out_of_oem(tmp_path: Path, name: str) -> None:
-    action = OemFileAction(name=name, content="stages: {}\n")
-    with pytest.raises(HostError, match="that is no name of a file in /oem"):
-        await KairosHost(tmp_path).oem().prepare(action)
-
-
-async def test_what_kairos_agent_refuses_is_not_written(tmp_path: Path) -> None:
-    host = KairosHost(tmp_path)
-    action = OemFileAction(name="95_bond.yaml", content="bad\n")
-    with pytest.raises(OSError, match="cannot run kairos-agent validate"):
-        await host.oem().perform(action, attempt())
-    assert list((host.root / "oem").iterdir()) == []
-    (host.root / "oem").rmdir()
-    with pytest.raises(HostError, match="this host has no /oem, so it is no Kairos"):
-        await host.oem().prepare(action)
-
-
-async def test_files_of_a_committed_bond_are_kept_over_a_boot(host: EdgeHost, tmp_path: Path) -> None:
-    kairos = KairosHost(tmp_path / "kairos")
-    writes, action = kairos.oem(host.changes()), OemFileAction(name="95_bond.yaml", bond=BOND)
-    await Agent(host).run(STAGE, ARM, FLIP)
-    with pytest.raises(HostError, match="no change of it is committed"):
-        await writes.perform(action, attempt())
-    await host.changes().commit(BOND, AFTER)
-    await writes.perform(action, attempt())
-    text = (kairos.root / "oem/95_bond.yaml").read_text()
-    assert text.startswith("#cloud-config\n")
-    (stage,) = json.loads(text.partition("\n")[2])["stages"]["initramfs"]
-    assert stage["files"] == [
-        {"path": "/etc/systemd/network/10-bond.netdev", "permissions": 0o644, "owner": 0, "group": 0,
-         "content": NETDEV.replace(BEFORE, AFTER)}
-    ]  # fmt: skip
-    with pytest.raises(HostError, match="none of them differ"):
-        oem.of_bond(BOND, {})
-
-
-async def test_an_upgrade_is_refused_on_a_host_that_fell_back(tmp_path: Path) -> None:
-    host = KairosHost(tmp_path)
-    runs = Runs(Tree("/"), None, host.run, str(host.root / "var/lib/nodemanager/task-runs"))
-    writes = KairosPrograms(Programs(runs, "1"), str(host.root))
-    upgrade = KairosUpgradeAction(source="oci:registry.example/os:v2")
-    assert await writes.prepare(upgrade) == b""
-    done = await writes.perform(upgrade, attempt(timeout=60))
-    assert (done.succeeded, done.exit_code) == (True, 0), done.message
-    assert host.calls() == ["upgrade --source oci:registry.example/os:v2"]
-    assert (await writes.settle(upgrade, attempt(timeout=60))).succeeded
-    assert len(host.calls()) == 1, "how it ended was noted: it is not run again"
-    (host.root / "run/cos/active_mode").rename(host.root / "run/cos/passive_mode")
-    with pytest.raises(HostError, match="has booted its passive image, as after a failed upgrade"):
-        await writes.prepare(upgrade)
-    assert await writes.prepare(replace(upgrade, recovery=True)) == b""
-    assert await writes.prepare(KairosStageAction(stage="network")) == b""
-    with pytest.raises(HostError, match="this host is no Kairos"):
-        await KairosPrograms(Programs(runs, "1"), str(tmp_path / "none")).prepare(upgrade)
-
-
-def test_what_kairos_agent_is_told() -> None:
-    upgrade = KairosUpgradeAction(source="oci:x/y:1", recovery=True)
-    assert argv_of(upgrade) == ["kairos-agent", "upgrade", "--source", "oci:x/y:1", "--recovery"]
-    stage = KairosStageAction(stage="network", path="/oem/95_bond.yaml")
-    assert argv_of(stage)[1:] == [
-        "run-stage",
-        "network",
-        "--strict",
-        "--cloud-init-paths",
-        "/oem/95_bond.yaml",
-    ]

@@ -58,9 +58,10 @@ class OemSteps(Performer):
 
     def _of_bond(self, bond: str) -> str:
         record = self.changes.record(bond)
-        if record.plan() is None or record.phase() is not Phase.COMMITTED:
+        plan = record.plan()
+        if plan is None or record.phase() is not Phase.COMMITTED:
             raise HostError(f"cannot keep the files of {bond} over a boot: no change of it is committed")
-        return oem.of_bond(bond, record.wanted_files())
+        return oem.of_bond(bond, oem.files_of_bond(self.changes.tree, bond, plan.mode))
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,7 @@ class OemFileAction(Struct):
     content: Annotated[str, meta("What it contains: stages of yip, in YAML.", max_length=65536)] = ""
     bond: Annotated[
         str,
-        meta("Have it write the files that are committed for this bond, which else are gone with a reboot.",
+        meta("Have it write all files that make this bond, which else are gone with a reboot.",
              pattern=f"^$|{LINK_NAME}", max_length=LINK_MAX),
     ] = ""  # fmt: skip
 

@@ -16,6 +16,7 @@ set -u
 verb=$1 folder=$2 bond=$3 mode=$4 primary=$5 mac=$6 root=$7
 shift 7
 files=$root/etc/systemd/network
+runtime=$root/run/systemd/network
 bonding=$root/sys/class/net/$bond/bonding
 
 is_so() { # whether it has the mode, and all cards, and is up
@@ -55,6 +56,17 @@ put_together() {
     ip link set dev "$bond" up || failed=1
     return "$failed"
 }
+
+keep_primary_unsaid() ( # systemd-networkd still reads files that name a primary card: it would fail it, and
+    # leave it down, as the kernel refuses one in this mode. A boot before the commit takes this away
+    case $mode in active-backup | balance-tlb | balance-alb) exit 0 ;; esac
+    umask 022
+    for new in "$folder"/staged/*.network; do
+        [ -f "$new" ] || continue
+        over=$runtime/${new##*/}.d
+        mkdir -p "$over" && printf '[Network]\nPrimarySlave=no\n' >"$over/zz-nodemanager-$bond.conf" || exit 1
+    done
+)
 
 networkd_off() { # else it takes cards back that it sees leave; its socket would start it again
     for unit in systemd-networkd.socket systemd-networkd.service; do
@@ -110,10 +122,12 @@ case $verb in
 flip)
     flock -w 60 9 || { echo "somebody else is changing $bond" >&2; exit 4; }
     [ -e "$folder/armed" ] || { echo "nothing is armed, or it was put back" >&2; exit 3; }
+    keep_primary_unsaid || exit 1
     change "$@"
     ;;
 restore | revert)
     flock -w 60 9 || echo "somebody else has been changing $bond for a minute; going on" >&2
+    rm -f "$runtime"/*.network.d/zz-nodemanager-"$bond".conf
     put_back_files
     kept=$?
     change "$@" && status=$kept || status=1

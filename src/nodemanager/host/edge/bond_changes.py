@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from nodemanager.api.common.edge_state import MAX_BONDS, BondChange, BondState
@@ -38,6 +39,7 @@ OVERDUE: Final = 60.0
 """Seconds after which a dead-man whose time has come has acted, though it could not write that down."""
 RESERVE: Final = 20
 """Seconds that have to be left until the dead-man acts for a flip to begin."""
+RUNTIME: Final = "/run/systemd/network"
 NAP: Final = 0.2
 NO_PRIMARY: Final = "None"
 Evidence = dict[str, str]
@@ -178,19 +180,28 @@ class BondChanges:
         )
 
     async def revert(self, bond: str) -> Evidence:
-        """Put back files and mode now, whoever has begun to; nothing staged is nothing to put back."""
+        """Put back files and mode now, whoever has begun to; nothing staged is nothing to put back.
+
+        A cable that is dead is told, and is no failure: it may be why this is taken back, and nothing that
+        could be done again brings it to life.
+        """
         record = self.record(bond)
         plan = record.plan()
         if plan is None:
             return {"revert": "nothing is staged"}
         if record.phase() not in (Phase.ARMED, Phase.FIRED):
             record.begin_revert()
+        moves = bool(self._misplaced(plan))
         await self._run_back(record, plan)
         record.take(REVERTED)  # only now: until then the dead-man is there for when we are killed, or fail
         await deadman.disarm_all(self.run, bond)
-        if why := await self._awaited(plan, plan.before_mode):
+        if moves:
+            await self._awaited(plan, plan.before_mode)  # links come up again, but for those that are dead
+        if why := self._misplaced(plan):
             raise HostError(f"cannot put {bond} back: {why}")
-        return {"modeAfter": plan.before_mode, "phase": record.phase()}
+        dead = down(self._read(bond), plan)
+        said = {"down": ", ".join(dead)} if dead else {}
+        return {"modeAfter": plan.before_mode, "phase": record.phase(), **said}
 
     def forget(self, bond: str) -> None:
         """Remove what was staged, unless the dead-man would need it."""
@@ -213,12 +224,16 @@ class BondChanges:
         (await self.run(command, timeout=120.0, finish=True)).check()
 
     def _put(self, record: BondRecord) -> list[str]:
-        """Put the new files in place, those that are different."""
+        """Put the new files in place, those that are different; the flip need not overrule them any more."""
         wanted = record.wanted_files()
-        return [
+        written = [
             name for name, text in wanted.items()
             if placing.put(self.tree, f"{networkd_files.ETC}/{name}", text, None)
         ]  # fmt: skip
+        overruling = f"*.network.d/zz-nodemanager-{record.bond}.conf"
+        for one in Path(self.tree.outside(RUNTIME)).glob(overruling):
+            one.unlink(missing_ok=True)
+        return written
 
     def _missing(self, record: BondRecord) -> bool:
         """Tell whether new files are not in place."""
@@ -253,6 +268,15 @@ class BondChanges:
             await asyncio.sleep(NAP)
         return ""
 
+    def _misplaced(self, plan: BondPlan) -> str:
+        """Return how a bond is not as it was before, its cables left aside; empty = it is."""
+        try:
+            found = self._read(plan.bond)
+        except HostError as error:
+            return str(error)
+        up = links.is_up(self.tree.root, plan.bond)
+        return misplaced(found, plan, plan.before_mode) or ("" if up else f"{plan.bond} is switched off")
+
     async def _need_networkd(self, bond: str) -> None:
         argv = ["systemctl", "is-active", "--quiet", "systemd-networkd.service"]
         if (await self.run(argv, timeout=30.0)).returncode:
@@ -276,13 +300,26 @@ class BondChanges:
 
 def wrong(found: BondState, plan: BondPlan, mode: str) -> str:
     """Return how a bond differs from what it shall be; pure."""
+    if why := misplaced(found, plan, mode):
+        return why
+    if dead := down(found, plan):
+        return f"{dead[0]} is down" if dead == [found.name] else f"{', '.join(dead)} of {found.name} is down"
+    return ""
+
+
+def misplaced(found: BondState, plan: BondPlan, mode: str) -> str:
+    """Return how mode and cards of a bond differ from what they shall be; pure."""
     if found.mode != mode:
         return f"the mode of {found.name} is {found.mode}, and not {mode}"
-    if plan.up and found.state == "down":
-        return f"{found.name} is down"
-    have = {one.name: one for one in found.slaves}
+    have = {one.name for one in found.slaves}
     if missing := [name for name in plan.slaves if name not in have]:
         return f"{', '.join(missing)} is not in {found.name}"
-    if down := [name for name in plan.up if found.monitor and have[name].mii != "up"]:
-        return f"{', '.join(down)} of {found.name} is down"
     return ""
+
+
+def down(found: BondState, plan: BondPlan) -> list[str]:
+    """Return the bond, or the cards of it, that were up once and have no link now; pure."""
+    if plan.up and found.state == "down":
+        return [found.name]
+    mii = {one.name: one.mii for one in found.slaves}
+    return [name for name in plan.up if found.monitor and mii.get(name) != "up"]

@@ -77,20 +77,30 @@ class Heard:
 
     def _harm(self, event: Event, node: int, volume: int) -> str:
         said, peer = event.fields, event.fields.get("conn-name") or f"node-{node}"
+        if not self._concerns(event.kind, node, volume):
+            return ""
         if event.verb == "destroy":
             return f"its {event.kind} was removed"
-        if event.kind == "connection" and node in {one for one, _ in self.compared}:
+        if event.kind == "connection":
             state = said.get("connection", drbd.CONNECTED)
             return "" if state == drbd.CONNECTED else f"its connection to {peer} was {state}"
-        if event.kind == "device" and volume in {one for _, one in self.compared}:
+        if event.kind == "device":
             disk = said.get("disk", drbd.UP_TO_DATE)
             return "" if disk == drbd.UP_TO_DATE else f"the disk of volume {volume} was {disk}"
-        if event.kind == "peer-device" and (node, volume) in self.compared:
+        if event.kind == "peer-device":
             state, disk = said.get("replication", drbd.ESTABLISHED), said.get("peer-disk", drbd.UP_TO_DATE)
             if state not in _UNBROKEN:
                 return f"its replication to {peer} was {state}"
             return "" if disk == drbd.UP_TO_DATE else f"the disk of {peer} was {disk}"
         return ""
+
+    def _concerns(self, kind: str, node: int, volume: int) -> bool:
+        """Tell whether it is about what is compared; one path of several, or a tie-breaker, is not."""
+        if kind == "connection":
+            return any(one == node for one, _ in self.compared)
+        if kind == "device":
+            return any(one == volume for _, one in self.compared)
+        return kind == "resource" or (kind == "peer-device" and (node, volume) in self.compared)
 
     def check(self) -> None:
         """Raise if what was compared counts no longer."""

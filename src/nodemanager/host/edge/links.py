@@ -32,6 +32,8 @@ _MAC: Final = re.compile(r"[0-9a-f:]{0,59}")
 NET: Final = "sys/class/net"
 VLANS: Final = "proc/net/vlan/config"
 BONDING: Final = "bonding"
+_HEX: Final = re.compile(r"0x[0-9a-f]{1,8}")
+_UP: Final = 1
 _LIMIT: Final = 4096
 _DIGITS: Final = 18
 _TIMEOUT: Final = 10.0
@@ -202,6 +204,12 @@ def permanent_address(root: str | Path, card: str) -> str:
     """Return the address that a card in a bond had before; within the bond all have the same."""
     folder = Path(root) / NET / card
     return _text(folder / "bonding_slave/perm_hwaddr") or _text(folder / "address")
+
+
+def is_up(root: str | Path, link: str) -> bool:
+    """Tell whether a link is switched on, whatever its cables are."""
+    text = _text(Path(root) / NET / link / "flags")
+    return bool(_HEX.fullmatch(text)) and bool(int(text, 16) & _UP)
 
 
 def mtu(root: str | Path, link: str) -> int:

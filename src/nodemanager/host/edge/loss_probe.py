@@ -11,6 +11,9 @@ from nodemanager.host.edge import links
 from nodemanager.host.process.runner import tail
 
 INTERVAL: Final = 0.2
+BURST: Final = 10
+"""Pings that are sent at once. A bond in balance-rr takes its cards in turn: if both ends ping each other,
+all pings of one may leave by one card and all its answers by the other, so that one sees no dead card."""
 _HEADERS: Final = {4: 28, 6: 48}
 _RESULT: Final = re.compile(r"(\d+) packets transmitted, (\d+) (?:packets )?received")
 
@@ -33,7 +36,7 @@ def command(address: str, interface: str, count: int, size: int) -> list[str]:
     family = 6 if ":" in address else 4
     whole = ["-M", "do", "-s", str(size - _HEADERS[family])] if size else []
     sender = ["-I", interface] if interface else []
-    times = ["-c", str(count), "-i", str(INTERVAL), "-W", "1"]
+    times = ["-c", str(count), "-i", str(INTERVAL), "-l", str(min(BURST, count)), "-W", "1"]
     return ["ping", f"-{family}", "-n", "-q", *times, *sender, *whole, address]
 
 

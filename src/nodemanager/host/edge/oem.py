@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from nodemanager.host.base import HostError, NotSupported, Runner
 from nodemanager.host.edge import networkd_files
+from nodemanager.host.edge.networkd_files import Found
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.init import placing
 from nodemanager.host.process.runner import CommandNotFound
@@ -24,6 +25,16 @@ REPLACED: Final = "\ufffd"
 """What stands for a byte that is no text."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _TIMEOUT: Final = 60.0
+
+
+class BootFile(NamedTuple):
+    """A file that is written at boot."""
+
+    path: str
+    text: str
+    mode: int
+    uid: int
+    gid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +91,34 @@ class OemFiles:
             placing.take_away(self.tree, f"{folder}/{name}")
 
 
-def of_bond(bond: str, files: Mapping[str, str]) -> str:
+def files_of_bond(tree: Tree, bond: str, mode: str) -> list[BootFile]:
+    """Return the files in /etc that make a bond, as they are now; raises HostError unless they say this mode.
+
+    All of them, whatever was changed last: a change that found nothing to do, or changed less than the one
+    before it, is no reason to boot with less.
+    """
+    found = networkd_files.of_bond(networkd_files.read(tree.root), bond)
+    if (said := networkd_files.mode_of(found)) != mode:
+        raise HostError(f"cannot write files of {bond} at boot: they say {said or 'no mode'}, and not {mode}")
+    return [
+        _boot_file(tree, bond, one) for one in found.values() if one.path.startswith(f"{networkd_files.ETC}/")
+    ]
+
+
+def _boot_file(tree: Tree, bond: str, file: Found) -> BootFile:
+    if REPLACED in file.text:
+        raise HostError(f"cannot write files of {bond} at boot: {file.path} is no text")
+    seen = Path(tree.outside(file.path)).stat()
+    return BootFile(file.path, file.text, seen.st_mode & 0o777, seen.st_uid, seen.st_gid)
+
+
+def of_bond(bond: str, files: Sequence[BootFile]) -> str:
     """Return what writes the files of a bond at every boot; JSON is YAML, and needs no quoting; pure."""
     if not files:
-        raise HostError(f"cannot write files of {bond} at boot: none of them differ from those that count")
-    owned = {"permissions": 0o644, "owner": 0, "group": 0}
+        raise HostError(f"cannot write files of {bond} at boot: none of them is in {networkd_files.ETC}")
     written = [
-        {"path": f"{networkd_files.ETC}/{name}", **owned, "content": text}
-        for name, text in sorted(files.items())
+        {"path": one.path, "permissions": one.mode, "owner": one.uid, "group": one.gid, "content": one.text}
+        for one in sorted(files)
     ]
     stages = {"stages": {STAGE: [{"name": f"files of {bond}", "files": written}]}}
     return f"#cloud-config\n{json.dumps(stages, indent=2)}\n"

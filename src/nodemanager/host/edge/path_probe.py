@@ -44,9 +44,9 @@ class Frame(NamedTuple):
     session: bytes
     host: bytes
     run: bytes
-    """Of the sender: another one each time it begins."""
+    """Of a card of the sender: another one each time it begins."""
     echo: bytes
-    """The run of a peer that `heard` is about."""
+    """The run of a card of a peer that `heard` is about: on a switch, several cards are heard by one."""
     card: str
     number: int
     heard: int
@@ -54,7 +54,7 @@ class Frame(NamedTuple):
 
 @dataclass(slots=True)
 class PeerProof:
-    """What is known of one card and one run of a peer."""
+    """What is known of one card, and one run of one card of a peer."""
 
     heard: int = 0
     heard_there: int = 0
@@ -178,7 +178,7 @@ class PathProbe:
     interval: float = INTERVAL
     linger: float = LINGER
     own: bytes = field(default_factory=lambda: os.urandom(_RUN))
-    """What this run is called."""
+    """What the runs of cards are made of."""
 
     async def run(self, bond: str, seconds: float) -> Mapping[str, CardProof]:
         """Send and listen until every card is proven, or the time is up; return what is known of each."""
@@ -203,16 +203,16 @@ class PathProbe:
             for card, proof in proofs.items():
                 made[card] = self.open_socket(card)
                 made[card].setblocking(False)
-                loop.add_reader(made[card], self._receive, made[card], proof)
+                loop.add_reader(made[card], self._receive, made[card], card, proof)
             yield made
         finally:
             for one in made.values():
                 loop.remove_reader(one)
                 one.close()
 
-    def _receive(self, source: socket.socket, proof: CardProof) -> None:
+    def _receive(self, source: socket.socket, card: str, proof: CardProof) -> None:
         with contextlib.suppress(OSError):  # the card is down; that is what is to be found out
-            take(proof, decode(source.recv(2048)), self._frame("", proof))
+            take(proof, decode(source.recv(2048)), self._frame(card, proof))
 
     def _send(self, sockets: Mapping[str, socket.socket], proofs: Mapping[str, CardProof]) -> None:
         for card, target in sockets.items():
@@ -222,7 +222,8 @@ class PathProbe:
                 proof.sent += 1
 
     def _frame(self, card: str, proof: CardProof) -> Frame:
-        who = digest(self.session), digest(self.host), self.own
+        run = hashlib.sha256(self.own + card.encode()).digest()[:_RUN]
+        who = digest(self.session), digest(self.host), run
         echo, heard = proof.answer()
         return Frame(*who, echo, card, proof.sent, heard)
 

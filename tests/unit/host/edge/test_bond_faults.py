@@ -16,6 +16,7 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.init import placing
 from nodemanager.host.process.runner import RunError
 from nodemanager.host.state import state_files
+from support import scripts
 from support.edge_host import AFTER, BEFORE, BOND, CARDS, NETDEV, NETWORKD, STATE, EdgeHost
 
 SECONDS = 300
@@ -294,3 +295,56 @@ async def test_a_commit_reads_back_what_it_wrote(host: EdgeHost, monkeypatch: py
     first = await host.changes().commit(BOND, AFTER)
     host.file("20-eth1.network", f"[Match]\nName=eth1\n# other\n[Network]\nBond={BOND}\n")
     assert (await host.changes().commit(BOND, AFTER))["files"] != first["files"], "it is that of files there"
+
+
+@pytest.mark.parametrize("cards", [("eth2",), CARDS], ids=["one cable", "all cables"])
+async def test_a_flip_is_taken_back_though_a_cable_died(
+    host: EdgeHost, monkeypatch: pytest.MonkeyPatch, cards: tuple[str, ...]
+) -> None:
+    """It may be why it is taken back; that it is dead is told, and waited for once."""
+    await flipped(host)
+    net = host.root / "sys/class/net"
+    for card in cards:
+        (net / card / "bonding_slave/mii_status").write_text("down\n")
+    if cards == CARDS:  # `ip link set up` of the fake says that it is up; the kernel does not without a link
+        good = (host.bin / "ip").read_text()
+        scripts.write(host.bin / "ip-of-kernel", good.removeprefix("#!/bin/sh\n"))
+        down = f"echo down >{net}/{BOND}/operstate"
+        scripts.write(host.bin / "ip", f'{host.bin}/ip-of-kernel "$@"; status=$?; {down}; exit $status')
+    found = await host.changes().revert(BOND)
+    dead = ", ".join(cards) if cards != CARDS else BOND
+    assert found == {"modeAfter": BEFORE, "phase": "Reverted", "down": dead}
+    assert (host.mode(), host.cards(), phases(host)) == (BEFORE, sorted(CARDS), ["Reverted"])
+    monkeypatch.setattr(bond_changes, "SETTLE", 3600.0)
+    assert (await host.changes().revert(BOND))["down"] == dead, "nothing moves, so nothing is waited for"
+
+
+async def test_a_bond_that_is_left_switched_off_is_not_back(host: EdgeHost) -> None:
+    await flipped(host)
+    script = folder(host) / "bond.sh"
+    off = 'ip link set dev "$bond" down; exit 0'
+    script.write_text(script.read_text().replace('exit "$status"', off))
+    with pytest.raises(HostError, match="cannot put bondstor back: bondstor is switched off"):
+        await host.changes().revert(BOND)
+
+
+@pytest.mark.parametrize("way", ["commit", "revert", "dead-man"])
+async def test_a_primary_card_of_old_files_is_unsaid_as_long_as_the_bond_has_a_mode_without(
+    host: EdgeHost, way: str
+) -> None:
+    """As in the lab: systemd-networkd, started again by the flip, failed that card, and left it down."""
+    text = f"[Match]\nName=eth1\n\n[Network]\nBond={BOND}\nPrimarySlave=yes\n"
+    host.file("20-eth1.network", text)
+    over = host.root / f"run/systemd/network/20-eth1.network.d/zz-nodemanager-{BOND}.conf"
+    await flipped(host)
+    assert over.read_text() == "[Network]\nPrimarySlave=no\n"
+    assert [one.name for one in over.parent.parent.iterdir()] == ["20-eth1.network.d"], "of no other card"
+    if way == "commit":
+        await host.changes().commit(BOND, AFTER)
+        assert "PrimarySlave" not in host.files()["20-eth1.network"]
+    elif way == "revert":
+        await host.changes().revert(BOND)
+    else:
+        host.fire()
+    assert not over.exists()
+    assert way == "commit" or host.files()["20-eth1.network"] == text
