@@ -36,11 +36,11 @@ from nodemanager.kube.core import CONFIG_MAPS, EVENTS
 from nodemanager.kube.objects import ObjectKey
 from support import broken_answers, edge_profiles
 from support.edge_site import EdgeSite
-from support.edge_world import JUMPS, EdgeWorld
+from support.edge_world import JUMPS, EdgeWorld, Troubles
 from support.scripted_server import until
 
 STEPS = 10
-FORGET = "1m"
+FORGET, FORGET_TIME = "1m", timedelta(minutes=1)
 SPANS = (10, 10, 11, 25, 89, 400)
 
 
@@ -54,6 +54,9 @@ class Sequence:
     world: EdgeWorld = field(default_factory=EdgeWorld)
     offset: timedelta = timedelta(0)
     furthest: int = 1
+    troubles: Troubles = field(default_factory=lambda: Troubles(FORGET_TIME))
+    disturbed: bool = False
+    """Something happened to the operator since its last look: it was replaced, or its clock was set."""
     signed: bool = True
     told: list[str] = field(default_factory=list)
     written: dict[str, str] = field(default_factory=dict)
@@ -90,7 +93,8 @@ class Sequence:
 
     async def _look(self, seconds: float) -> None:
         self.world.pass_time(seconds)
-        self.offset += timedelta(seconds=self.chance.choice(JUMPS))
+        jump = self.chance.choice(JUMPS)
+        self.offset, self.disturbed = self.offset + timedelta(seconds=jump), self.disturbed or bool(jump)
         await self._publish()
         was = self.status
         self.site.now = self.world.now + self.offset
@@ -106,6 +110,7 @@ class Sequence:
         match self.chance.randrange(12):
             case 0 | 1:
                 self.site.restart()
+                self.disturbed = True
             case 2 if self.signed:
                 await self._sign(signed=False)
             case 2 | 3 | 5 | 6 | 7 | 8 if not self.signed:
@@ -127,7 +132,7 @@ class Sequence:
         change = MergePatch({**body, "metadata": {"annotations": {SIGNATURE: text}}})
         found = await site.api.client.patch(EDGE_PROFILES.untyped(), name, "", change)
         version = found["metadata"]["resourceVersion"]
-        self.signed = signed
+        self.signed, self.disturbed = signed, True
         await until(lambda: _version(site, name) == version)
 
     async def _publish(self) -> None:
@@ -191,7 +196,9 @@ class Sequence:
     def _compare(self) -> None:
         """Hold what is said against the truth."""
         status, world = self.status, self.world
-        allowed = world.truth(self.furthest, self.offset) if self.signed else {UNKNOWN}
+        true = world.truth(self.furthest, self.offset) if self.signed else {UNKNOWN}
+        allowed = self.troubles.allowed(world, true, disturbed=self.disturbed)
+        self.disturbed = False
         assert status.phase in allowed, self._about()
         assert not world.lies(status), (world.lies(status), self._about())
         if not self.signed:
@@ -199,15 +206,19 @@ class Sequence:
             assert (shown, status.storage) == ("", None), self._about()
 
     async def _recover(self) -> None:
-        """All is well again, on one node: within a few looks, that is what is said."""
+        """All is well again, on one node: within a few looks, that is what is said, and nothing else then."""
         if not self.signed:
             await self._sign(signed=True)
         self.world = EdgeWorld(now=self.world.now)
-        for seconds in (30, 10, 65, 10, 10):
+        self.offset, self.disturbed, self.furthest = timedelta(0), True, 1
+        for seconds in (30, 10, 65, 10, 10, 60, 10, 80):
             self.world.pass_time(seconds)
             await self._publish()
             self.site.now = self.world.now
             self.status = await self.site.look(0)
+            self.told.append(self.status.phase)
+            self._compare()
+        assert not self.troubles.excused(self.world)
         assert self.status.phase == "SingleNode", self._about()
 
     async def _unnoticed(self) -> None:

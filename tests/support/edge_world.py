@@ -62,6 +62,39 @@ class EdgeNodeOfWorld:
 
 
 @dataclass
+class Troubles:
+    """Remembers when something was wrong: for a while after, and not for longer, a site is no better."""
+
+    forget: timedelta
+    """How long who vanished is told of."""
+    last: datetime = START
+    """When something was wrong; in the beginning nobody has been seen to live."""
+    looked: datetime = START
+    names: frozenset[str] = frozenset()
+
+    def allowed(self, world: EdgeWorld, true: set[str], *, disturbed: bool = False) -> set[str]:
+        """Return what may be said at a look: what is true; and that it is not well, soon after it was not.
+
+        `disturbed` is whether something happened to who looks: its clock was set, or its profile lapsed.
+        """
+        names = frozenset(world.nodes)
+        wrong = (
+            disturbed
+            or bool(true & {DEGRADED, UNKNOWN})
+            or names != self.names
+            or world.now - self.looked > AGE  # nobody can tell how fresh the last signs of life were
+        )
+        if wrong:
+            self.last = world.now
+        self.looked, self.names = world.now, names
+        return true | ({DEGRADED, BOOTSTRAP} if self.excused(world) else set())
+
+    def excused(self, world: EdgeWorld) -> bool:
+        """Tell whether something was wrong not long ago."""
+        return world.now - self.last <= AGE + self.forget
+
+
+@dataclass
 class EdgeWorld:
     """A site and all that may be wrong with it."""
 
@@ -126,12 +159,12 @@ class EdgeWorld:
         if unwell:
             return {DEGRADED, BOOTSTRAP}
         if not self.storage:
-            return {UNKNOWN, DEGRADED, BOOTSTRAP}
+            return {UNKNOWN}
         if self.rollback and self.number > 1:
-            return {RECOVERING, DEGRADED, BOOTSTRAP}
+            return {RECOVERING}
         if self.number > 1:
-            return {UPGRADING, DEGRADED, BOOTSTRAP}
-        return {SINGLE_NODE if len(self.nodes) == 1 else MULTI_NODE, DEGRADED, BOOTSTRAP}
+            return {UPGRADING}
+        return {SINGLE_NODE if len(self.nodes) == 1 else MULTI_NODE}
 
     def lies(self, status: EdgeClusterStatus) -> list[str]:
         """Return what a status shows as if it were so now, and is not."""
@@ -152,6 +185,18 @@ class EdgeWorld:
     def mishap(self, chance: random.Random) -> None:
         """Have something happen, for better or worse: to what it does, what is read, or its nodes."""
         chance.choice([self._goes_on, self._goes_on, self._is_misread, self._nodes_change])(chance)
+
+    def calm_down(self, chance: random.Random) -> None:
+        """Have all be well from now on, while the DaemonSet goes on with what it does, either way."""
+        self.state_text, self.state_answer, self.beats_answer = None, "", ""
+        self.daemon_sets, self.unready, self.storage = ("vx-rail-node-init",), 0, "healthy"
+        names = sorted(self.nodes)[:2] or ["a"]
+        self.nodes = {name: self.nodes.get(name) or EdgeNodeOfWorld(beat=self.now) for name in names}
+        for node in self.nodes.values():
+            node.alive, node.skew = True, timedelta(0)
+        self.number = self.number % len(self.bridge.states) + chance.choice([0, 1]) or 1
+        if self.number == 1:
+            self.rollback = chance.random() < 0.3
 
     def _goes_on(self, chance: random.Random) -> None:
         match chance.randrange(6):
