@@ -143,7 +143,8 @@ def test_a_site_that_was_at_work_never_only_begins_again() -> None:
 def test_how_many_of_its_nodes_live_is_told_and_by_whom() -> None:
     status = looked(host("a"), host("b", "False"), host("c"))
     assert (status.nodes_text, status.source) == ("2/3", "agent")
-    assert (status.observed, status.inputs, status.events) == (None, [], [])
+    assert (status.observed, status.events) == (None, [])
+    assert [(one.state, one.message) for one in status.inputs] == [("Stale", "no sign of life of b")]
 
 
 def test_what_nobody_may_look_at_is_shown_as_unproven() -> None:
