@@ -22,6 +22,13 @@ OPTIONS: Final = (
     "--prefix=/usr", "--disable-shared", "--without-ensurepip", "--disable-test-modules",
     "--without-readline", "--enable-ipv6", "--with-ssl-default-suites=openssl",
 )  # fmt: skip
+TRIED: Final = {
+    "ac_cv_broken_nice": "no", "ac_cv_computed_gotos": "yes", "ac_cv_posix_semaphores_enabled": "yes",
+}  # fmt: skip
+"""What configure would try on the machine that builds, or take for missing where it cannot.
+
+There, nice(2) seems broken to whom is at 19 already. It is given, and the bytes are the same, whoever builds.
+"""
 THREAD_STACK: Final = 8 * 1024 * 1024
 """As glibc has it; musl's 128 KiB are too little for Python."""
 LIBRARY: Final = "libpython3.13.a"
@@ -55,7 +62,7 @@ def build(tools: Toolchain, source: Source, archives: Path, builder: Path | None
         ac_cv_buggy_getaddrinfo="no", LINKFORSHARED=" ",
         CFLAGS=f"-DTHREAD_STACK_SIZE={THREAD_STACK:#x}", LDFLAGS="-static" if tools.target.is_static else "",
         ZLIB_CFLAGS=f"-I{prefix}/include", ZLIB_LIBS=f"-L{prefix}/lib -lz",
-        **({} if tools.target.is_static else FREEBSD),
+        **TRIED, **({} if tools.target.is_static else FREEBSD),
     )  # fmt: skip
     tools.make(folder, *(["python"] if builder is None else [LIBRARY, *PARTS]))
     return folder
