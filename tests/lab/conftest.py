@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support import debian_packages
+from support.lab import delivery
 from support.lab.agents import AgentLab
 from support.lab.site import Site
 
@@ -54,9 +55,16 @@ def site(shared_site: Site, request: pytest.FixtureRequest) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="session")
-def agent_lab(shared_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentLab]:
+def program_site(shared_site: Site) -> Site:
+    """The two guests with our program; nothing of it runs."""
+    delivery.deliver(shared_site.guests)
+    return shared_site
+
+
+@pytest.fixture(scope="session")
+def agent_lab(program_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentLab]:
     """The two guests joined to an API; tests start and kill their agents."""
-    with AgentLab.up(shared_site, tmp_path_factory.mktemp("lab")) as found:
+    with AgentLab.up(program_site, tmp_path_factory.mktemp("lab")) as found:
         yield found
 
 

@@ -27,7 +27,7 @@ from nodemanager.kube import errors, manifests
 from support import fleet_tasks, joined_host
 from support.fleet import serving, until
 from support.fleet_api import NAMESPACE, FleetApi
-from support.lab import delivery, networkd
+from support.lab import networkd
 from support.lab.delivery import OUTSIDE, SECONDS, UNIT_NAME
 from support.lab.guest import Guest
 from support.lab.site import BOND, NICS, VLAN, Site, address
@@ -154,10 +154,9 @@ class AgentLab:
     @classmethod
     @contextlib.contextmanager
     def up(cls, site: Site, folder: Path) -> Iterator[AgentLab]:
-        """Serve an API, and have both guests joined to it; their agents are not started yet."""
+        """Serve an API, and have both guests joined to it; they have the program, and it is not started."""
         with serving(folder, "127.0.0.1", embedded=True, edge=True) as api:
             nodes = [AgentNode(guest, api) for guest in site.guests]
-            delivery.deliver(site.guests)
             for node in nodes:
                 _join(node)
             lab = cls(site, api, nodes)
