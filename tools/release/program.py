@@ -39,6 +39,9 @@ EXTENSIONS: Final = (
 def install_site(site: Path) -> None:
     """Install nodemanager and what it needs into a folder; the modules in it are for every target."""
     shutil.rmtree(site, ignore_errors=True)
+    shutil.rmtree(
+        ROOT / "build" / "lib", ignore_errors=True
+    )  # setuptools takes what is there from before, too
     pip = [
         sys.executable,
         "-m",
@@ -54,6 +57,20 @@ def install_site(site: Path) -> None:
         done = subprocess.run([*pip, *more], capture_output=True, text=True, check=False)  # noqa: S603 - an argv
         if done.returncode != 0:
             raise CannotBuild(f"cannot install what is packed: {done.stderr.strip()}")
+    check_modules(site / "nodemanager", ROOT / "src" / "nodemanager")
+
+
+def check_modules(installed: Path, source: Path) -> None:
+    """Raise unless the same modules are in both: others would be in the program, and in its digest."""
+    here, there = (
+        {one.relative_to(each).as_posix() for one in each.rglob("*.py")} for each in (installed, source)
+    )
+    if here != there:
+        odd = min(here ^ there)
+        where = "installed, and not in src" if odd in here else "in src, and was not installed"
+        raise CannotBuild(
+            f"cannot install what is packed: nodemanager/{odd} is {where}; remove build/, and try again"
+        )
 
 
 def prepare(tools: Toolchain, builder: Path, site: Path, packed: Path) -> Path:
