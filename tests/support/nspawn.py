@@ -247,8 +247,13 @@ class Box(Machine):
 
 
 def _child(pid: int) -> int:
-    """Return the first child of a process, 0 if there is none."""
+    """Return PID 1 of the machine that a process runs, 0 if there is none yet.
+
+    Another child of systemd-nspawn makes that one, and ends.
+    """
     with contextlib.suppress(OSError):
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return int(children[0]) if children else 0
+        ours = Path("/proc/self/ns/pid").readlink()
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            if Path(f"/proc/{child}/ns/pid").readlink() != ours:
+                return int(child)
     return 0
