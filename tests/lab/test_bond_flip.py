@@ -33,6 +33,13 @@ def nodes(lab: AgentLab) -> list[AgentNode]:
     return lab.nodes
 
 
+def left_alone_by_networkd(node: AgentNode) -> None:
+    """Restart systemd-networkd, which leaves the mode as it finds it and gives the VLAN its address again."""
+    restart_networkd(node)
+    assert node.mode() == AFTER
+    until(lambda: node.is_whole(AFTER), "the bond is as it was", SECONDS)
+
+
 def test_every_step_by_itself_with_networkd_restarted_in_between(nodes: list[AgentNode], site: Site) -> None:
     node = nodes[0]
     succeeds(node, STAGE)
@@ -47,13 +54,11 @@ def test_every_step_by_itself_with_networkd_restarted_in_between(nodes: list[Age
     lost = site.loss(0)
     figures.note("bond_flip", f"half-flipped, from node0: {lost:.0%} lost")
     assert 0.2 < lost < 0.9, "the other end is as it was: half of all packets, and what ARP makes of that"
-    restart_networkd(node)
-    assert node.is_whole(AFTER), "systemd-networkd leaves a bond as it finds it"
+    left_alone_by_networkd(node)
     succeeds(node, COMMIT)
     assert (node.mode(), node.declared(), node.timers()) == (AFTER, AFTER, [])
     until(lambda: node.change() == "Committed", "the agent tells that it is committed", SECONDS)
-    restart_networkd(node)
-    assert node.is_whole(AFTER)
+    left_alone_by_networkd(node)
     succeeds(node, REVERT)
     until(lambda: node.is_whole(BEFORE), "the bond is back", SECONDS)
     assert node.declared() == BEFORE
@@ -73,8 +78,7 @@ def test_both_ends_flip_prove_their_links_and_stay(nodes: list[AgentNode], site:
         assert {*NICS, "loss"} <= set(proven), proven
         figures.note("bond_flip", f"both flipped, seen from {node.name}: {proven}")
     for number, node in enumerate(nodes):
-        restart_networkd(node)
-        assert node.is_whole(AFTER)
+        left_alone_by_networkd(node)
         assert (node.declared(), node.timers()) == (AFTER, [])
         assert site.loss(number) == 0
 

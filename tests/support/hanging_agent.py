@@ -44,6 +44,7 @@ async def see(self: Observer, needed: FileNeeds, *, whole: bool = True) -> Facts
 
 if __name__ == "__main__":
     Observer.see_files = see  # type: ignore[method-assign]
-    vars(assembly)["Progress"] = partial(PassProgress, QUIET_SECONDS)
+    assert vars(assembly)["PassProgress"] is PassProgress
+    vars(assembly)["PassProgress"] = partial(PassProgress, QUIET_SECONDS)
     signal.signal(signal.SIGUSR1, hang_for_ever)
     main.main(sys.argv[1:])
