@@ -25,7 +25,8 @@ from nodemanager.plan import merge
 from support import crash_host
 from support.crash_faults import Faults
 
-PASS_SECONDS = 60.0
+PASS_SECONDS = 600.0
+"""A guard against hanging: a pass of a second takes a minute where fifty processes wait for a processor."""
 
 
 def run(work: Callable[[], None], kill_after: float | None = None) -> int:

@@ -125,7 +125,7 @@ class Watch:
             agent = Agent(root, NAMESPACE, self.server.kubeconfig, host, environ=environ, argv=argv)
             agent.start()
             self.agents[host] = agent
-        self.until(lambda: all(one == "True" for one in self.marks().values()), 90 + 2 * self.lease)
+        self.until(lambda: self.marks() == dict.fromkeys(hosts, "True"), 300)
 
     def _start_operator(self, name: str) -> None:
         argv = [*cli.ARGV, "operator", "--kubeconfig", str(self.server.kubeconfig)]
