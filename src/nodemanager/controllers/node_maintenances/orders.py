@@ -146,7 +146,7 @@ class Orders:
             return None
 
     async def note_not_done(self, task: NodeTask, reason: Reason) -> None:
-        """Write on a task that succeeded why its visit failed: the claim, which says so, will be another."""
+        """Write on a task that succeeded why its visit failed: the claim tells only until the next visit."""
         if task.metadata.annotations.get(NOT_DONE) == reason:
             return
         meta = task.metadata
