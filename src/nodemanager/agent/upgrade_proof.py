@@ -36,7 +36,7 @@ class UpgradeProof:
         try:
             # Also a third one: who has put that there meanwhile does not want the old one back.
             if program_file.sha256_of(intent.program) != intent.old:
-                log.info("new: upgraded from %s; it comes back unless this works", intent.before)
+                log.info("new: upgraded from %s, which comes back unless this version works", intent.before)
                 self._owed = intent
         except OSError as error:
             log.warning("cannot read %s, so nothing is proven: %s", intent.program, error)

@@ -20,7 +20,7 @@ NOBODY = 2**32 - 1
 
 
 def actor() -> Actor:
-    """Return who runs this: the user by the system's word, and whom sudo and the login name, as a claim."""
+    """Return who runs this: the user as the system says; whom sudo and the login say it is, as a claim."""
     login = _login()
     claims = [f"sudo by {name}" for name in (os.environ.get("SUDO_USER", ""),) if name]
     claims += [f"SUDO_UID {uid}" for uid in (os.environ.get("SUDO_UID", ""),) if uid.isdigit()]
@@ -41,7 +41,7 @@ def _login() -> int | None:
 
 
 def recorded(root: str, host: str, new: Sequence[Record]) -> None:
-    """Record it; where that cannot be done, say so, for it was done nevertheless."""
+    """Record what was done; where that is not possible, only say so, as it is done already."""
     if not new:
         return
     chain = HostChain(root, host=host or os.uname().nodename)

@@ -65,7 +65,7 @@ _PAGE: Final = resource.getpagesize()
 
 
 class _Opened:
-    """How large we are is asked of files that were opened when that could still be done."""
+    """Files that say how large we are, opened while that was still possible."""
 
     statm = -1
     status = -1

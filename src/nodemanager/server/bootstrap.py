@@ -53,7 +53,9 @@ async def ensure_defaults(hub: Hub, presets: Iterable[Preset] = ()) -> None:
         except errors.KubeError as error:
             if "namespace" not in preset.obj["metadata"]:
                 raise
-            log.warning("cannot bring %s %s: %s", preset.obj["kind"], preset.obj["metadata"]["name"], error)
+            log.warning(
+                "cannot put %s %s in place: %s", preset.obj["kind"], preset.obj["metadata"]["name"], error
+            )
 
 
 async def _ensure(hub: Hub, preset: Preset) -> None:

@@ -1,7 +1,7 @@
 """Whether the API is there, and whether it still wants us: seen from what becomes of our own requests.
 
     there     it answers
-    offline   it does not, or only that it cannot: the host goes on with what it knows, as long as it takes
+    offline   it does not answer, or only with errors of its own (5xx): the host goes on with what it knows
     refused   it answers that it does not know us any more (401), or keeps us from our own ManagedNode (403)
 
 A host that is refused goes on, too, but uses the Secrets that it knows only for a while. Such times are

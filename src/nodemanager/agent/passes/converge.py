@@ -93,7 +93,7 @@ class Converger:
     replaced: dict[str, str] = field(default_factory=dict)
     """SHA-256 of what files contained before they were first replaced or removed, until a report takes it."""
     ledger: OwnershipLedger | None = None
-    """Where is taken down what this host has because of ConfigSets; None = nobody wants to know."""
+    """The record of what this host has because of ConfigSets; None = nobody wants to know."""
     _aborted: set[str] = field(default_factory=set)
     """ConfigSets that the last pass broke off: repairs do not go on with them either."""
     _swept: set[str] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""Takes down what a stage is about to do, before it is done: what cannot be taken down is not done."""
+"""Records what a stage is about to do, before it is done: what cannot be recorded is not done."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def noted(
 ) -> list[Step]:  # fmt: skip
     """Return the steps, once it is on disk how their resources are now and how they leave them.
 
-    Of sets that take nothing back, they are done without that, too: what there is no record of stays.
+    Steps of sets that do not prune are done without that, too: what has no record is never taken back.
     """
     if not steps:
         return steps
@@ -59,7 +59,7 @@ _TRIED: Final = (ResourceOutcome.FAILED, ResourceOutcome.CHANGED)
 
 
 async def tell_failures(ledger: OwnershipLedger, results: Sequence[Result]) -> None:
-    """Take down what could not be brought about: if it is so one day, somebody else may have done it."""
+    """Record what could not be brought about: if it is there one day, somebody else may have brought it."""
     found = {one.id: one.outcome is ResourceOutcome.FAILED for one in results if one.outcome in _TRIED}
     try:
         owned = ledger.owned
@@ -82,9 +82,9 @@ def owned_folders(ledger: OwnershipLedger | None) -> set[str]:
 
 
 async def foresee(ledger: OwnershipLedger, work: StageWork, part: HostPart[Any, Any]) -> None:
-    """Take down which services are not there before packages are installed, or files are written.
+    """Record which services are not there before packages are installed, or files are written.
 
-    Some packages start theirs; and what was not there before its unit file was, nobody else starts.
+    Some packages start their services; and what had no unit file before, nobody else has started.
     """
     try:
         owned = ledger.owned

@@ -20,7 +20,7 @@ MIN_PERIOD: Final = 1.0
 
 @dataclass(slots=True)
 class PassSchedule:
-    """After a failure, when waiting is over, when old backups are due to go, or as the ManagedNode says."""
+    """When the next pass is due: after a failure, at the end of a wait, for old backups, or by the period."""
 
     housekeeper: Housekeeper
     period: float = 0.0

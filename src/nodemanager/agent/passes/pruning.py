@@ -114,7 +114,7 @@ class Pruner:
     """Since when nobody declares something, and nothing else speaks against taking it back."""
 
     def begin(self, held: Iterable[ResourceId], told: SetsTold | None) -> None:
-        """Take down what is to be remembered of sets; where there is no record, begin one.
+        """Record what is to be remembered of sets; where there is no record, begin one.
 
         `held` is what the agent found, or brought about, before there was one. The caller has the state.
         """
@@ -139,7 +139,7 @@ class Pruner:
                 async with self.converger.host_lock:
                     await self._put_back(kind, releases, desired, told.coming, results)
         except OwnershipLedgerError as error:
-            log.warning("cannot take down what nobody declares any more, the next pass goes on: %s", error)
+            log.warning("cannot record what nobody declares any more, the next pass tries again: %s", error)
         if changed_by(results) and self.converger.tools.journal.pending():
             self.converger.background.ask()  # for restarts of what uses these files and stays
         return results

@@ -31,7 +31,7 @@ DURATION: Final = 60
 ANNOTATION_INSTANCE: Final = host_bounds.INSTANCE
 """Annotation of the Lease: which process renewed it last."""
 HURRIED: Final = 4
-"""A renewal that failed is tried again so many times as soon, as long as that may save the Lease."""
+"""After a renewal that failed, the next follows so many times sooner, as long as that may save the Lease."""
 REPEATED: Final = 2
 """So many renewals in a row with somebody else's in between are no accident."""
 
@@ -115,7 +115,7 @@ class HeartbeatSender:
             self._version = made.metadata.resource_version
 
     async def _renew(self, body: dict[str, Any]) -> None:
-        """Write the Lease; first as if nobody else did, so that knowing costs no request of its own."""
+        """Write the Lease as if nobody else did; if somebody does, a conflict tells us for nothing."""
         name = lease_name(self._hostname)
         only = {**body, "metadata": {**body["metadata"], "resourceVersion": self._version}}
         try:

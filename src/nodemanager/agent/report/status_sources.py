@@ -121,7 +121,7 @@ class LastPass:
     """What passes were about and how they went; told by the agent's loop."""
 
     key: ObjectKey
-    """What a pass is asked for by; the loop does other things, too."""
+    """The name by which a pass is asked for; the loop does other things, too."""
     changed: Callable[[], None]
     """Called when there is news."""
     status: Callable[[], ManagedNodeStatus]
@@ -130,7 +130,7 @@ class LastPass:
     """Returns everything that is declared."""
     clocks: UnixClocks = CLOCKS
     _began: float | None = None
-    """This and the next two by the steady clock: passes do not move when somebody sets the other."""
+    """This and the next two are by the steady clock: they stay when somebody sets the clock on the wall."""
     _ended: float | None = None
     _next: float | None = None
     _seconds: float = 0.0

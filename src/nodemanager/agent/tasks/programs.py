@@ -85,7 +85,7 @@ def as_user(user: str) -> tuple[str, ...]:
 
 
 def inside(folder: str) -> tuple[str, ...]:
-    """Return what has the program run in a folder of its own root, wherever we are."""
+    """Return what comes before a program so that it runs in a folder, as seen below its own root."""
     return ("/bin/sh", "-c", 'cd -- "$0" && exec "$@"', folder) if folder else ()
 
 
@@ -118,7 +118,7 @@ def judged(action: ExecutionAction, ended: Completed, values: Values) -> Attempt
 
 
 def masked(output: str, values: Values) -> str:
-    """Return what a program said without the values of Secrets, nor a line of one that has several; pure."""
+    """Return what a program said with values of Secrets masked, also single lines of such a value; pure."""
     lines = {part.strip() for value in values.values() for part in (value, *value.splitlines())}
     for text in sorted(lines, key=len, reverse=True):
         if text:

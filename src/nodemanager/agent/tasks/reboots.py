@@ -52,7 +52,7 @@ class Reboots(Performer):
                 return AttemptResult(succeeded=False, message=str(error))
             except (HostError, RunError) as error:
                 # A host that goes down kills the program that asked for it; only time tells.
-                log.warning("asking for a reboot went wrong, waiting whether it happens: %s", error)
+                log.warning("asking for a reboot went wrong, waiting to see whether it happens: %s", error)
             return await self._awaited(attempt)
 
     async def settle(self, action: RebootAction, attempt: Attempt) -> AttemptResult:

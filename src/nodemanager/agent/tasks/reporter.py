@@ -31,7 +31,7 @@ RETRY: Final = Backoff(base=1.0, maximum=60.0, jitter=0.5)
 SETTLE_SECONDS: Final = 0.3
 """Steps that end together are reported together."""
 TRIES: Final = 5
-"""How often somebody else's write to the same object is given way."""
+"""How often a write is begun anew because somebody else wrote the same object."""
 Say = Callable[[NodeTask], NodeTaskStatus | None]
 """Returns what the status of a task shall be; None = nothing is to be said any more."""
 

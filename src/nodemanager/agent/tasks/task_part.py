@@ -76,13 +76,13 @@ class TaskGates:
     """What decides, besides the task itself, whether one may begin."""
 
     take_lock: Callable[[], bool]
-    """Makes the state of this host ours, and tells whether it was not; raises Busy while it is another's."""
+    """Takes the state of this host, and tells whether that is new; raises Busy while another has it."""
     obstacle: Callable[[], tuple[str, str] | None]
     """Returns why no task may begin now, in one word and for people."""
     reached: Callable[[], bool]
     """Tells whether the API is there."""
     connected: Callable[[], bool]
-    """Tells whether it is, and has told of this host what decides about tasks, such as a hold."""
+    """Tells whether it is there, and has told what decides about tasks of this host, such as a hold."""
     first_answer: Callable[[], Awaitable[None]]
     """Returns when the API has answered for the first time, or will not soon."""
     situation: Callable[[TaskEngine], Situation]
@@ -118,7 +118,7 @@ class TaskPart:
         """Tasks that were told why they wait."""
 
     def changed(self) -> None:
-        """Look at all tasks again; those that are refused are told so while another one is being done."""
+        """Look at all tasks again; also while one is being done, the others hear whether they are refused."""
         self._wake.set()
         if self._engine is None:
             return

@@ -109,11 +109,6 @@ def faults(workflows: Collection[str], chosen: Mapping[str, str]) -> list[str]:
     ]
 
 
-def possible(chosen: Mapping[str, str]) -> list[str]:
-    """Return the workflows that a site of these choices can do."""
-    return [one for one in WORKFLOWS if not faults([one], chosen)]
-
-
 def _refusal(workflow: str, part: SitePart, needed: list[str]) -> str:
     able = " or ".join(part.able(needed))
     return (

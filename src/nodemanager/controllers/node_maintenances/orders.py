@@ -6,7 +6,6 @@ What is intended is written on the host before (`write_claim`), and only what is
 from __future__ import annotations
 
 import contextlib
-import logging
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -47,7 +46,6 @@ from nodemanager.fleet.tasks import fencing
 from nodemanager.kube import errors, times
 from nodemanager.kube.objects import ObjectKey, Resource, key_of
 
-log = logging.getLogger("nodemanager.operator")
 Owner = NodeMaintenance | ManagedNode
 """For what a host is visited: a maintenance, or its own spec.upgrade."""
 _LABEL_MAX: Final = 63
@@ -148,7 +146,7 @@ class Orders:
             return None
 
     async def note_not_done(self, task: NodeTask, reason: Reason) -> None:
-        """Write on a task that succeeded why its visit failed: the claim, which says so, will be another."""
+        """Write on a task that succeeded why its visit failed: the claim tells only until the next visit."""
         if task.metadata.annotations.get(NOT_DONE) == reason:
             return
         meta = task.metadata

@@ -6,7 +6,6 @@ matter which process looks next, nor at which write the last one was killed.
 
 from __future__ import annotations
 
-import logging
 import time
 from dataclasses import replace
 from datetime import timedelta
@@ -71,7 +70,6 @@ from nodemanager.kube.core import LEASES
 from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.controller import Reconcile, ReconcileResult
 
-log = logging.getLogger("nodemanager.operator")
 BUSY_SECONDS: Final = 2.0
 """While a Node is drained or a host is proven, for which nobody wakes us."""
 CATCH_UP: Final = 0.05

@@ -8,7 +8,7 @@ it has not told yet; it cannot change what it has told.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -93,14 +93,6 @@ def after(known: KnownChain, now: AuditChain | None) -> KnownChain:
     gone = tuple(one for one in known.seen if not _agrees(one, now))
     kept = stay if stay and stay[-1] == now else (*stay, now)
     return KnownChain(_few(kept), _few((*(one for one in known.abandoned if one != now), *gone)))
-
-
-def read(known: KnownChain, now: AuditChain, lines: Sequence[bytes]) -> KnownChain:
-    """Return what is known when the records say, too, which of the ends that were seen are of this chain."""
-    heads = _heads(lines)
-    other = {one for one in known.seen if heads.get(one.size, one.head) != one.head}
-    stay = replace(known, seen=tuple(one for one in known.seen if one not in other))
-    return after(replace(stay, abandoned=_few((*stay.abandoned, *other))), now)
 
 
 def check(old: Sequence[bytes], new: Sequence[bytes], anchor: AuditChain | None = None) -> list[AuditFinding]:

@@ -103,19 +103,6 @@ def _read(spec: AuditSegmentSpec, line: str) -> Record:
         raise BrokenSegment(f"cannot go on from segment {spec.index}: {error}") from None
 
 
-def follows(spec: AuditSegmentSpec, before: Tail) -> bool:
-    """Tell whether a segment goes on from the end of a log."""
-    last = before.spec
-    if last is None:
-        return (spec.index, spec.first, spec.previous) == (0, 0, NOTHING)
-    return (
-        last.sealed is not None
-        and spec.previous == last.sealed.digest
-        and (spec.index, spec.first) == (last.index + 1, before.size)
-        and spec.frontier == [one.hex() for one in before.tree.hashes]
-    )
-
-
 def grow(
     tail: Tail, added: Iterable[Record], at: str, sign: Sign, limit: int = MAX_LINES
 ) -> tuple[list[AuditSegmentSpec], Tail]:

@@ -32,10 +32,10 @@ def moved(status: RolloutStatus, hosts: Sequence[RolloutHost]) -> list[RolloutHo
 def refitted(
     rollout: Rollout, status: RolloutStatus, hosts: Sequence[RolloutHost], *, edited: bool
 ) -> RolloutStatus:
-    """Return the status in the stage that it is in by other sizes: the last one that so many hosts have done.
+    """Return the status in the stage that it is in since sizes were edited: the last that its hosts fill.
 
-    Nobody takes the change because of it: that stage still has to be proven before the next one. If the first
-    one has more hosts now, that is stage 0, of those that have it.
+    No further host takes the change because of that: the stage still has to be proven before the next one. If
+    they do not even fill the first stage, it is stage 0.
     """
     found = sizes(rollout, len(hosts), canaries=status.canary is not None)
     if status.stage == 0 or not (edited or status.stage > len(found)):

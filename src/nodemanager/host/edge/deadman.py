@@ -25,7 +25,7 @@ def unit_name(bond: str, identity: str) -> str:
 
 
 def script(folder: str, verb: str, plan: BondPlan, root: str = "") -> list[str]:
-    """Return how bond.sh is run: `flip` makes the bond what is wanted, all else what it was."""
+    """Return how bond.sh is run: `flip` makes the bond what is wanted, any other verb what it was."""
     forwards = verb == "flip"
     mode, primary = (plan.mode, plan.primary) if forwards else (plan.before_mode, plan.before_primary)
     how = (plan.bond, mode, primary, plan.mac, root, *plan.slaves)

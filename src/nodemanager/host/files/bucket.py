@@ -202,7 +202,7 @@ class Bucket:
                 try:
                     yield Backup(digest, msgspec.json.decode(data, type=Meta))
                 except UNREADABLE:  # a power cut while it was made
-                    log.warning("cannot read %s/%s: it is damaged; it is passed over", above, name)
+                    log.warning("cannot read %s/%s, which is damaged: it is skipped", above, name)
 
     def find(self, path: str, digest: str = "") -> Backup:
         """Return the newest backup of a path, or the one that a digest (or its beginning) names."""

@@ -85,7 +85,7 @@ class FileBatch:
     kept: dict[str, str] = field(default_factory=dict)
     """SHA-256 of what was replaced or removed, by path, where it is in the bucket.
 
-    Of files that everybody on the host could read, only: it is published, and the digest of a password
+    Only of files that everybody on the host could read: it is published, and the digest of a password
     is enough to guess it. What is private is found with `nodemanager backups`.
     """
     _failed: set[ResourceId] = field(default_factory=set)

@@ -33,7 +33,7 @@ def step_back(by: int) -> None:
         os.setpriority(os.PRIO_PROCESS, 0, usual)  # a container may keep even root from that
         os.setpriority(os.PRIO_PROCESS, 0, usual + by)
     except OSError as error:
-        log.info("cannot step back behind the work of this host: %s", error)
+        log.info("cannot lower the priority of this process: %s", error)
         return
     _Thread.usual, _Thread.lowered = usual, usual + by
 

@@ -31,7 +31,6 @@ RESTARTED: Final = "restarted"
 OUTCOME: Final = "outcome"
 MAX_BYTES: Final = 4096
 PROVEN: Final = "proven"
-FAILED: Final = "failed"
 STRANDED: Final = "stranded"
 _WORD: Final = re.compile(r"[A-Za-z0-9/._+@:=-]+")
 """What a shell takes as one word, and as it is."""

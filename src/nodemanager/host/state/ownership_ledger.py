@@ -133,7 +133,7 @@ class OwnershipLedger:
                 raise OwnershipLedgerError(f"{error}; nothing is changed while that is not known") from error
             if self._keep:
                 raise OwnershipLedgerError(str(error)) from error
-            log.warning("%s; what it said is not known any more, and is not taken back", error)
+            log.warning("%s; what it said is lost, and nothing of that is taken back", error)
             self._vault.set_aside(NAME)
             self.is_new = True
             return _Document()
@@ -245,5 +245,5 @@ def _oldest(owned: Mapping[ResourceId, Owned]) -> list[ResourceId]:
     left = [one for one, entry in owned.items() if entry.left and not entry.waits]
     over = left[: max(len(left) - MAX_LEFT, 0)]
     for one in over:
-        log.warning("%s is left behind, and forgotten: there is too much of that", one)
+        log.warning("%s is left behind, and forgotten: more than %d resources are", one, MAX_LEFT)
     return over

@@ -21,11 +21,10 @@ from nodemanager.kube.conditions import Condition
 from nodemanager.plan.tasks.admission import RefusedTask
 from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
 
+# Why a task has to wait on this host, in one word each.
 HELD: Final = "Held"
 DUPLICATED: Final = "DuplicateHost"
 UPGRADING: Final = "Upgrading"
-WAITS: Final = (HELD, DUPLICATED, UPGRADING)
-"""Why a task has to wait on this host, in one word each."""
 
 
 def of_record(task: NodeTask, spec: NodeTaskSpec, record: TaskRecord, now: datetime) -> NodeTaskStatus:

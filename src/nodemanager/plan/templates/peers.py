@@ -12,11 +12,12 @@ _ACTION: Final = {
     "gotemplate": re.compile(r"\{\{(.*?)(?:\}\}|\Z)", re.DOTALL),
     "jinja": re.compile(r"\{[{%](.*?)(?:[%}]\}|\Z)", re.DOTALL),
 }
-"""One that nobody closes reaches to the end: to look for the end from every beginning would take hours."""
+"""An action that is never closed reaches to the end of the text: searching for its end again and again could
+take hours."""
 _FIELD_OF_DATA: Final = re.compile(r"""\(\s*(?:ds|datasource)\s+(?:"data"|`data`)\s*\)\s*(?=\.\w)""")
 _WHOLE: Final = re.compile(r"\b(?:ds|datasource|tpl|tmpl)\b|(?<![\w.)\]])[.$](?![\w.])")
-"""The data, or the context, without a field: it may end anywhere, the nodes in it included. So may a template
-that is made of data."""
+"""The data, or the context, without a field: whoever gets the whole may read all of it, nodes included. So
+may a template that is made of data."""
 _COMMENT: Final = re.compile(r"-?\s*/\*")
 _DATA: Final = re.compile("data", re.IGNORECASE)
 _DATA_AS_A_WHOLE: Final = {
@@ -47,7 +48,8 @@ def reads_data(file: File) -> bool:
 def may_read(file: File, keys: Collection[str]) -> bool:
     """Tell whether a file that reads the data of its host may read one of these keys at its top.
 
-    In doubt it may. Who may not is to be given the data without them, so that nothing depends on our reading.
+    In doubt it may. A file that may not is given the data without these keys: so it reads none of them, even
+    if we are wrong about it.
     """
     code = _code(file)
     whole = _DATA_AS_A_WHOLE[_engine(file)].search(code) or (file.engine != "jinja" and _WHOLE.search(code))

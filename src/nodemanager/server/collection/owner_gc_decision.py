@@ -180,7 +180,7 @@ class OwnerGcDecision:
                 await write.add(self._hub, call, event, _OPTIONS)
             except (errors.StatusError, StoreError) as error:
                 # An Event is for people to read; without it the collection goes on.
-                LOG.warning("cannot leave an event about %s %s: %s", kind.qualified_name, meta.name, error)
+                LOG.warning("cannot create an Event about %s %s: %s", kind.qualified_name, meta.name, error)
 
     async def _change(self, found: _Found, change: Callable[[Untyped], None]) -> None:
         kind, record = found.kind, found.record

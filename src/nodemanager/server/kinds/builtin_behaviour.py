@@ -31,7 +31,7 @@ def fill_in(kind: ServedKind, obj: Untyped) -> None:
 
 
 def prepare(hub: Hub, kind: ServedKind, obj: Untyped, old: Untyped | None) -> None:
-    """Set the fields of an object, never what is inside of them, that the server alone decides about."""
+    """Set fields that the server alone decides about: each as a whole, as what is in it may be shared."""
     if kind.custom:
         return
     if kind.plural == CRDS.plural:
@@ -149,7 +149,7 @@ def _node(obj: Untyped) -> None:
 
 
 def _account(obj: Untyped, _old: Untyped | None) -> None:
-    """Of a Secret that belongs to an account only the name is kept, as in Kubernetes."""
+    """Keep only the names of the Secrets of an account, as Kubernetes does."""
     if "secrets" in obj:
         obj["secrets"] = [
             {key: value for key, value in secret.items() if key == "name"} for secret in obj["secrets"]

@@ -181,14 +181,6 @@ def test_what_is_contradicted_is_remembered_apart() -> None:
     assert host_chains.after(seen(nine), end(A, "bb")) == seen(end(A, "bb"), abandoned=(nine,))
 
 
-def test_records_tell_which_ends_were_of_this_chain() -> None:
-    ends = end(A[:4]), end(A[:7]), end(B[:7])
-    longer = grown(B, 1, "b")
-    found = host_chains.read(seen(*ends), end(longer), longer)
-    assert found == seen(ends[0], ends[2], end(longer), abandoned=(ends[1],))
-    assert host_chains.read(seen(ends[0]), end(longer, first=6), longer[6:]).seen[0] == ends[0]
-
-
 def test_of_many_ends_the_newest_stay_and_ever_fewer_of_the_older_ones() -> None:
     found, total = KnownChain(), 3 * MAX_KNOWN
     for size in range(1, total + 1):

@@ -48,7 +48,6 @@ from nodemanager.fleet.maintenance.runs import OperationJudgement
 from nodemanager.kube import conditions, times, wording
 from nodemanager.kube.conditions import Condition
 
-FAILED: Final = "Failed"
 SUCCEEDED: Final = "Succeeded"
 MAX_OBJECT: Final = 320
 MAX_REMEDY: Final = 512
