@@ -116,6 +116,7 @@ put_back_files() {
 if [ "$verb" = restore ]; then
     [ -e "$folder/armed" ] || exit 0
     mv "$folder/armed" "$folder/fired" || [ -e "$folder/armed" ] || exit 0
+    rm -f "$folder/restored" # how an earlier putting back ended, whose last word was not written
 fi
 [ ! -r "$folder" ] || exec 9<"$folder"
 case $verb in

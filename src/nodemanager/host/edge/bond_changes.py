@@ -117,6 +117,7 @@ class BondChanges:
         plan, old = self._plan(record, mode), self._armed(record)
         if record.phase() is Phase.COMMITTED:
             raise HostError(f"cannot arm {bond}: its change is committed; stage another one")
+        self._need_put_back(record, "arm it")
         unit = deadman.unit_name(bond, identity)
         if old is None or old.unit != unit:
             if old is None:  # one that was started and not written down acts at a time that nobody knows
@@ -124,9 +125,14 @@ class BondChanges:
             command = deadman.script(self.prefix + record.folder, "restore", plan, self.prefix)
             await deadman.arm(self.run, unit, seconds, command)
             deadline = times.rfc3339(self.now() + timedelta(seconds=seconds))
-            record.arm(Arming(unit, deadline, self.uptime() + seconds, self.boot_id()))
-            if old is not None:
+            arming = Arming(unit, deadline, self.uptime() + seconds, self.boot_id())
+            if old is None:
+                record.arm(arming)
+            elif record.rearm(arming):
                 await deadman.disarm(self.run, old.unit)
+            else:
+                await deadman.disarm(self.run, unit)
+                raise HostError(f"cannot arm {bond} anew: the dead-man has acted meanwhile; revert it")
         arming = await self._waiting(record)
         return {"deadline": arming.deadline, "unit": unit, "modeBefore": plan.before_mode}
 
