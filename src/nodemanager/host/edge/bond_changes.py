@@ -88,6 +88,16 @@ class BondChanges:
 
     async def stage(self, bond: str, mode: str, from_mode: str, primary: str) -> Evidence:
         """Have new files beside those that count, and a copy of these; nothing is applied."""
+        plan, files = await self.planned(bond, mode, from_mode, primary)
+        record = self.record(bond)
+        record.stage(plan, files)
+        return {"modeBefore": plan.before_mode, "mode": mode, "files": ", ".join(files)[:256],
+                "staged": bond_records.digest(record.wanted_files())}  # fmt: skip
+
+    async def planned(
+        self, bond: str, mode: str, from_mode: str, primary: str
+    ) -> tuple[BondPlan, dict[str, str]]:
+        """Return what a change would be, and its files; raises HostError where it cannot be staged."""
         record, found = self.record(bond), self._read(bond)
         if self._armed(record) is not None:
             raise HostError(f"cannot stage a change of {bond}: one is armed; commit or revert it first")
@@ -107,16 +117,23 @@ class BondChanges:
         up = tuple(one.name for one in found.slaves if one.mii == "up")
         before = self._primary(bond)
         mac = links.address(self.tree.root, bond)
-        record.stage(BondPlan(bond, mode, found.mode, names, primary, before, up, mac), files)
-        return {"modeBefore": found.mode, "mode": mode, "files": ", ".join(files)[:256],
-                "staged": bond_records.digest(record.wanted_files())}  # fmt: skip
+        return BondPlan(bond, mode, found.mode, names, primary, before, up, mac), files
+
+    def need_staged(self, bond: str, mode: str) -> None:
+        """Raise unless a change to this mode is staged."""
+        self._plan(self.record(bond), mode)
+
+    def need_open(self, bond: str, mode: str) -> None:
+        """Raise unless a change to this mode is staged, and not committed: that is over."""
+        self.need_staged(bond, mode)
+        if self.record(bond).phase() is Phase.COMMITTED:
+            raise HostError(f"cannot go on with {bond}: its change is committed; stage another one")
 
     async def arm(self, bond: str, mode: str, seconds: int, identity: str) -> Evidence:
         """Start the dead-man; one from before, with another deadline, is replaced by it."""
         record = self.record(bond)
         plan, old = self._plan(record, mode), self._armed(record)
-        if record.phase() is Phase.COMMITTED:
-            raise HostError(f"cannot arm {bond}: its change is committed; stage another one")
+        self.need_open(bond, mode)
         self._need_put_back(record, "arm it")
         unit = deadman.unit_name(bond, identity)
         if old is None or old.unit != unit:

@@ -170,8 +170,11 @@ def _equal(one: str, other: str) -> bool:
 
 
 def _text(path: Path) -> str:
-    with path.open("rb") as file:
-        data = file.read(_MAX_BYTES + 1)
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise HostError(f"cannot read {path}: {error.strerror or error}; remove it") from error
     if len(data) > _MAX_BYTES:
         raise HostError(f"cannot read {path}: it has more than {_MAX_BYTES} bytes")
     return data.decode("utf-8", "replace")

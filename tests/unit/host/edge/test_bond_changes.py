@@ -48,6 +48,12 @@ def as_it_was(host: EdgeHost) -> bool:
     )
 
 
+def dangling(host: EdgeHost, name: str) -> None:
+    link = host.root / "etc/systemd/network" / name
+    link.parent.mkdir()
+    link.symlink_to("nowhere")
+
+
 async def test_all_the_way(host: EdgeHost) -> None:
     before = host.files()
     evidence = await host.changes().stage(BOND, AFTER, BEFORE, "")
@@ -254,6 +260,9 @@ async def test_a_file_that_was_not_in_etc_is_removed_again(host: EdgeHost) -> No
                      "its mode is 802.3ad, and not active-backup", id="another mode"),
         pytest.param(lambda host: (host.root / f"sys/class/net/{BOND}/bonding/slaves").write_text(""),
                      "it has no cards", id="no cards"),
+        pytest.param(lambda host: dangling(host, "10-bond.netdev.d/site.conf"),
+                     r"cannot read .*10-bond.netdev.d/site.conf: No such file or directory; remove it",
+                     id="a drop-in that is a link to nothing"),
     ],
 )  # fmt: skip
 async def test_what_cannot_be_staged(host: EdgeHost, spoil: Callable[[EdgeHost], object], said: str) -> None:
