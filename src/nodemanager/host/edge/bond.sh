@@ -98,9 +98,13 @@ change() {
     return "$status"
 }
 
-put_back_files() {
+put_back_files() { # the power may go between two: no primary card is named for a mode that knows none
     failed=0
-    for kept in "$folder"/before/*; do
+    case $mode in
+    active-backup | balance-tlb | balance-alb) set -- "$folder"/before/*.netdev "$folder"/before/*.network ;;
+    *) set -- "$folder"/before/*.network "$folder"/before/*.netdev ;;
+    esac
+    for kept in "$@"; do
         [ -f "$kept" ] || continue
         name=${kept##*/}
         cmp -s "$kept" "$files/$name" && continue

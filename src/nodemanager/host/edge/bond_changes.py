@@ -114,6 +114,7 @@ class BondChanges:
         files = networkd_files.changes(
             networkd_files.read(self.tree.root), bond, mode, primary, self._macs(names)
         )
+        record.need_no_links(files)
         up = tuple(one.name for one in found.slaves if one.mii == "up")
         before = self._primary(bond)
         mac = links.address(self.tree.root, bond)
@@ -178,7 +179,7 @@ class BondChanges:
             raise HostError(f"cannot commit the change of {bond}: {why}")
         elif not record.take(COMMITTED):
             raise HostError(f"cannot commit the change of {bond}: it is {record.phase()}, and not Armed")
-        written = self._put(record)
+        written = self._put(record, plan.mode)
         await deadman.disarm_all(self.run, bond)
         live = {name: one.text for name, one in self._live(bond).items()}
         if changed := [name for name, text in record.wanted_files().items() if live.get(name) != text]:
@@ -246,12 +247,12 @@ class BondChanges:
         command = deadman.script(self.prefix + record.folder, "revert", plan, self.prefix)
         (await self.run(command, timeout=120.0, finish=True)).check()
 
-    def _put(self, record: BondRecord) -> list[str]:
+    def _put(self, record: BondRecord, mode: str) -> list[str]:
         """Put the new files in place, those that are different; the flip need not overrule them any more."""
         wanted = record.wanted_files()
         written = [
-            name for name, text in wanted.items()
-            if placing.put(self.tree, f"{networkd_files.ETC}/{name}", text, None)
+            name for name in networkd_files.in_order(wanted, mode)
+            if placing.put(self.tree, f"{networkd_files.ETC}/{name}", wanted[name], None)
         ]  # fmt: skip
         overruling = f"*.network.d/zz-nodemanager-{record.bond}.conf"
         for one in Path(self.tree.outside(RUNTIME)).glob(overruling):

@@ -16,7 +16,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import resources
@@ -131,17 +131,18 @@ class BondRecord:
         text = (self._read(RESTORED) or b"").strip()
         return int(text) if text.isdigit() else None
 
+    def need_no_links(self, names: Iterable[str]) -> None:
+        """Raise if one of the files that count is a link: it would be replaced."""
+        if link := next((live for live in map(self._live, names) if live.is_symlink()), None):
+            raise HostError(f"cannot stage {link}: it is a link, which somebody else made; remove it first")
+
     def stage(self, plan: BondPlan, files: dict[str, str]) -> None:
         """Have everything on disk that a change needs, and nothing of an earlier one."""
         self.remove()
         for name in ("", BEFORE, ABSENT, STAGED):
             state_files.prepare_below(self.tree, f"{self.folder}/{name}" if name else self.folder)
         for name, text in files.items():
-            live = Path(self.tree.outside(f"{networkd_files.ETC}/{name}"))
-            if live.is_symlink():
-                raise HostError(
-                    f"cannot stage {live}: it is a link, which somebody else made; remove it first"
-                )
+            live = self._live(name)
             if live.exists():
                 seen = live.stat()
                 owner = Owner(seen.st_uid, seen.st_gid)
@@ -195,6 +196,9 @@ class BondRecord:
     def wanted_files(self) -> dict[str, str]:
         """Return files as they shall be, by name."""
         return {one.name: one.read_text("utf-8") for one in sorted((self.path / STAGED).glob("*"))}
+
+    def _live(self, name: str) -> Path:
+        return Path(self.tree.outside(f"{networkd_files.ETC}/{name}"))
 
     def _has_fired(self) -> bool:
         return (self.path / FIRED).exists()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -131,6 +131,16 @@ def mode_of(files: Mapping[str, Found]) -> str:
         for one in values(file.text, "Bond", "Mode")
     ]
     return said[-1] if said else ""
+
+
+def in_order(names: Iterable[str], mode: str) -> list[str]:
+    """Return files of a bond in the order in which they are replaced for a mode; pure.
+
+    Should the power go between two, none names a primary card for a mode that knows none: systemd-networkd
+    would fail that card at the next boot, and leave it out of the bond.
+    """
+    cards_first = mode not in WITH_PRIMARY
+    return sorted(names, key=lambda name: (name.endswith(_NETDEV) == cards_first, name))
 
 
 def _netdev(found: Mapping[str, Found], bond: str) -> str:

@@ -304,3 +304,14 @@ async def test_links_that_do_not_come_back_are_a_failure(host: EdgeHost) -> None
         await host.changes().flip(BOND, AFTER, 30)
     host.fire()
     assert as_it_was(host)
+
+
+async def test_a_change_that_is_refused_for_a_link_leaves_the_one_before(host: EdgeHost) -> None:
+    await flipped(host)
+    await host.changes().commit(BOND, AFTER)
+    live = host.root / "etc/systemd/network" / "10-bond.netdev"
+    live.rename(live.with_name("elsewhere"))
+    live.symlink_to("elsewhere")
+    with pytest.raises(HostError, match=r"10-bond.netdev: it is a link, which somebody else made"):
+        await host.changes().stage(BOND, BEFORE, AFTER, "")
+    assert [one.phase for one in host.changes().observe()] == ["Committed"], "who wants that back needs it"
