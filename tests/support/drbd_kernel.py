@@ -28,6 +28,11 @@ class Kernel:
         self.state = dict.fromkeys(peers, "Established")
         self.oos = dict.fromkeys(peers, 0)
         self.disk = dict.fromkeys(peers, "UpToDate")
+        self.clients: set[int] = set()
+        """Peers that shall have no disk."""
+        self.volumes: list[dict[str, Any]] = [
+            {"volume": 0, "minor": 1000, "disk-state": "UpToDate", "client": False}
+        ]
         self.connection = "Connected"
         self.finds = 0
         """KiB that a verify finds to differ."""
@@ -118,13 +123,13 @@ class Kernel:
         connections = [
             {"peer-node-id": peer, "name": f"n{peer}", "connection-state": self.connection,
              "peer-role": "Secondary",
-             "peer_devices": [{"volume": 0, "replication-state": self.state[peer],
-                               "peer-disk-state": self.disk[peer], "resync-suspended": self.flags[peer],
-                               "out-of-sync": self.oos[peer]}]}
+             "peer_devices": [{"volume": one["volume"], "replication-state": self.state[peer],
+                               "peer-disk-state": self.disk[peer], "peer-client": peer in self.clients,
+                               "resync-suspended": self.flags[peer], "out-of-sync": self.oos[peer]}
+                              for one in self.volumes]}
             for peer in self.flags
         ]  # fmt: skip
-        devices = [{"volume": 0, "minor": 1000, "disk-state": "UpToDate"}]
-        return {"name": "r0", "role": "Primary", "devices": devices, "connections": connections}
+        return {"name": "r0", "role": "Primary", "devices": self.volumes, "connections": connections}
 
     def control(self) -> DrbdControl:
         return DrbdControl(self.root, self.run, self.follow, poll=0)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from msgspec.structs import replace
 
 from nodemanager.agent.edge.kairos_steps import KairosPrograms, argv_of
@@ -132,6 +133,15 @@ async def test_files_of_the_image_need_nothing_to_be_there_at_boot(host: EdgeHos
     ]  # fmt: skip
     with pytest.raises(HostError, match="none of them is in /etc/systemd/network"):
         oem.of_bond(BOND, [])
+
+
+def test_what_is_written_at_boot_is_yaml_whatever_stands_in_a_comment() -> None:
+    """As libyaml reads it, and with it go-yaml: two halves of a character are no character."""
+    content = "[Match]\nName=eth1\n# \U0001f600 café \u2028 \x85 \x7f \ufeff \t \"'\n"
+    text = oem.of_bond(BOND, [oem.BootFile("/etc/systemd/network/20-eth1.network", content, 0o644, 0, 0)])
+    (stage,) = yaml.load(text, yaml.CSafeLoader)["stages"]["initramfs"]
+    assert [one["content"] for one in stage["files"]] == [content]
+    assert json.loads(text.partition("\n")[2])["stages"]["initramfs"] == [stage]
 
 
 async def test_a_file_in_oem_is_checked_and_written_once_and_taken_back(tmp_path: Path) -> None:

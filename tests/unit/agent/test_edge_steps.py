@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Unpack
 
 import pytest
+from msgspec.structs import replace
 
 from nodemanager.agent.assembly import HostSetup, NoLocks, assemble
 from nodemanager.agent.edge import steps
@@ -74,8 +75,8 @@ class Killed(BaseException):
 class Agent:
     """The agents of a host, one after the other; one may be killed after so many records were written."""
 
-    def __init__(self, host: EdgeHost) -> None:
-        self.host = host
+    def __init__(self, host: EdgeHost, uid: str = "uid") -> None:
+        self.host, self.uid = host, uid
         self.plain = False
         """Whether it runs without --edge."""
 
@@ -89,12 +90,12 @@ class Agent:
                 raise Killed
 
         engine = TaskEngine(ledger, self._performers(), self.host.boot, lambda: NOW, changed)
-        if "uid" not in ledger.entries:
+        if self.uid not in ledger.entries:
             spec = NodeTaskSpec(node_name="a", steps=list(steps), deadline="2100-01-01T00:00:00Z",
                                 fencing_token=1)  # fmt: skip
-            record = TaskRecord("uid", 1, TaskPhase.RUNNING, tuple(StepRecord() for _ in steps))
+            record = TaskRecord(self.uid, 1, TaskPhase.RUNNING, tuple(StepRecord() for _ in steps))
             ledger.claim(Entry("task", spec, record))
-        return (await engine.run(ledger.entries["uid"])).record
+        return (await engine.run(ledger.entries[self.uid])).record
 
     def _performers(self) -> dict[str, Performer]:
         if self.plain:
@@ -152,6 +153,39 @@ async def test_a_commit_is_taken_back_too(host: EdgeHost) -> None:
     record = await Agent(host).run(STAGE, ARM, FLIP, COMMIT, broken)
     assert record.phase is TaskPhase.UNDONE, record.message
     assert (host.mode(), host.files()["10-bond.netdev"]) == (BEFORE, NETDEV)
+
+
+OTHER = "balance-alb"
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        pytest.param(FLIP, "its change is committed; stage another one", id="flip"),
+        pytest.param(ARM, "its change is committed; stage another one", id="arm"),
+        pytest.param(TaskStep(name="commit", bond_commit=BondCommitAction(bond=BOND, mode=OTHER)),
+                     "balance-rr is staged, and not balance-alb", id="commit"),
+        pytest.param(replace(STAGE, bond_stage=BondStageAction(bond=BOND, mode=OTHER, from_mode=BEFORE)),
+                     "its mode is balance-rr, and not active-backup", id="stage"),
+    ],
+)  # fmt: skip
+async def test_a_step_that_is_refused_takes_nothing_back_that_another_task_did(
+    host: EdgeHost, step: TaskStep, said: str
+) -> None:
+    """Else one end of a cable would have the mode of before, and the other one that which is committed."""
+    assert (await Agent(host, "first").run(STAGE, ARM, FLIP, COMMIT)).phase is TaskPhase.SUCCEEDED
+    record = await Agent(host, "second").run(replace(step, on_failure=UNDO))
+    assert said in record.message
+    assert (record.phase, host.mode()) == (TaskPhase.UNDONE, AFTER)
+    assert f"Mode={AFTER}" in host.files()["10-bond.netdev"]
+    assert [one.phase for one in host.changes().observe()] == ["Committed"]
+
+
+async def test_a_stage_that_is_refused_leaves_what_is_armed(host: EdgeHost) -> None:
+    await Agent(host, "first").run(STAGE, ARM)
+    record = await Agent(host, "second").run(replace(STAGE, on_failure=UNDO))
+    assert (record.phase, len(host.timers())) == (TaskPhase.UNDONE, 1), record.message
+    assert "one is armed; commit or revert it first" in record.message
 
 
 async def test_a_revert_by_order(host: EdgeHost) -> None:

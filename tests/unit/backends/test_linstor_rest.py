@@ -209,6 +209,14 @@ async def test_a_read_of_something_else_is_garbled(body: bytes) -> None:
             await controller.read(list[views.NodeView], "/v1/nodes", "list nodes")
 
 
+@pytest.mark.parametrize("amount", [2**63, 2**64, 10**400], ids=["63 bits", "64 bits", "no float"])
+async def test_a_pool_of_an_impossible_size_is_garbled(amount: int) -> None:
+    said = f'[{{"storage_pool_name": "p", "node_name": "a", "free_capacity": {amount}}}]'
+    async with answering(200, said.encode()) as controller:
+        with pytest.raises(Garbled, match="not what LINSTOR says"):
+            await controller.read(list[views.PoolView], "/v1/view/storage-pools", "list storage pools")
+
+
 async def test_a_read_that_says_no_says_no_whatever_its_status_says() -> None:
     line = made.line(made.ERROR, 2, made.RSC, 995, "no connection")
     async with answering(200, msgspec.json.encode([line])) as controller:

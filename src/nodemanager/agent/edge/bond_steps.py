@@ -38,9 +38,16 @@ class BondSteps(Performer):
     """Told that the host looks different now."""
 
     async def prepare(self, action: Any) -> bytes:
-        """Return that there will be something to take back."""
-        del action
+        """Return that there will be something to take back.
+
+        Raises HostError where the step cannot begin: what it then took back, another task has done.
+        """
+        await self.check(action)
         return _BEGUN
+
+    async def check(self, action: Any) -> None:
+        """Raise HostError where the step cannot begin."""
+        raise NotImplementedError
 
     async def perform(self, action: Any, attempt: Attempt) -> AttemptResult:
         """Do it, and look whether it is so."""
@@ -69,6 +76,10 @@ class BondSteps(Performer):
 class BondStages(BondSteps):
     """Prepares a change."""
 
+    async def check(self, action: BondStageAction) -> None:
+        """Raise where it cannot be staged; nothing is written."""
+        await self.changes.planned(action.bond, action.mode, action.from_mode, action.primary)
+
     async def do(self, action: BondStageAction, attempt: Attempt) -> Evidence:
         """Write the new files beside the old ones."""
         del attempt
@@ -86,6 +97,10 @@ class BondStages(BondSteps):
 class BondArms(BondSteps):
     """Starts the dead-man."""
 
+    async def check(self, action: BondArmAction) -> None:
+        """Raise where no such change is staged, or it is committed."""
+        self.changes.need_open(action.bond, action.mode)
+
     async def do(self, action: BondArmAction, attempt: Attempt) -> Evidence:
         """Start it, once for each try."""
         seconds = durations.parse(action.deadline) if action.deadline else DEADLINE
@@ -95,6 +110,10 @@ class BondArms(BondSteps):
 class BondFlips(BondSteps):
     """Gives a bond its mode."""
 
+    async def check(self, action: BondFlipAction) -> None:
+        """Raise where no such change is staged, or it is committed."""
+        self.changes.need_open(action.bond, action.mode)
+
     async def do(self, action: BondFlipAction, attempt: Attempt) -> Evidence:
         """Do it now; nobody breaks it off."""
         return await self.changes.flip(action.bond, action.mode, attempt.timeout)
@@ -102,6 +121,10 @@ class BondFlips(BondSteps):
 
 class BondCommits(BondSteps):
     """Keeps a change."""
+
+    async def check(self, action: BondCommitAction) -> None:
+        """Raise where no such change is staged; one that is committed already may be so again."""
+        self.changes.need_staged(action.bond, action.mode)
 
     async def do(self, action: BondCommitAction, attempt: Attempt) -> Evidence:
         """Take the change from the dead-man, and put its files in place."""

@@ -124,7 +124,7 @@ def usable(cluster: EdgeCluster, profile: EdgeProfile | None, said: Findings) ->
     if faults := capabilities.faults(profile.spec.workflows, profile.spec.choices):
         said.bad(findings.PROFILE_USABLE, "ProfileImpossible", "; ".join(faults))
         return None
-    if not (newer := profile_versions.newer_one(cluster.status.newest_profile, profile)):
+    if not (newer := profile_versions.newer_one(profile_versions.remembered(cluster), profile)):
         said.good(findings.PROFILE_USABLE)
         return used
     text = (
@@ -144,7 +144,7 @@ def decide(site: Site, now: datetime) -> EdgeClusterStatus:
     said = Findings(cluster.metadata.generation)
     used = usable(cluster, site.profile, said)
     trusted = cluster.spec.signature is None or (used is not None and bool(used.signed_by))
-    newest = profile_versions.highest(before.newest_profile, used, trusted=trusted)
+    newest = profile_versions.highest(profile_versions.remembered(cluster), used, trusted=trusted)
     before = msgspec.structs.replace(before, newest_profile=newest)
     if used is None or site.profile is None:
         wrong = said.wrong(findings.PROFILE_USABLE)

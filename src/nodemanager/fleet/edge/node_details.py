@@ -23,6 +23,7 @@ from nodemanager.api.edge.node_reports import (
 )
 from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.fleet.edge import findings
+from nodemanager.fleet.edge.decoding import printable
 from nodemanager.fleet.edge.facts import Read
 from nodemanager.fleet.edge.findings import Findings
 from nodemanager.fleet.edge.parts import PartFacts
@@ -32,6 +33,8 @@ NAME: Final = "Nodes of Kubernetes"
 """What is looked at, for people."""
 RUNNING: Final = "Running"
 UNKNOWN_PHASE: Final = "Unknown"
+_STEP: Final = 63
+"""Longest name of a step."""
 _NOT_ASKED: Final = Read("Unanswered", message="nobody has asked for it yet")
 
 
@@ -130,4 +133,4 @@ def _work(one: NodeTask, host: ManagedNode | None) -> NodeWork:
     name, status = one.metadata.name, one.status
     if status.phase and (host is None or managednode.is_silent(host)):
         return NodeWork(name=name, phase=UNKNOWN_PHASE)  # what a silent host said last is not how it is
-    return NodeWork(name=name, phase=status.phase, step=status.step)
+    return NodeWork(name=name, phase=status.phase, step=printable(status.step, _STEP))

@@ -6,8 +6,17 @@ for that: else anybody who may write a profile could keep a site from all that c
 
 from __future__ import annotations
 
-from nodemanager.api.edge.edgecluster import SeenProfile, UsedProfile
+from nodemanager.api.edge.edgecluster import EdgeCluster, SeenProfile, UsedProfile
 from nodemanager.api.edge.edgeprofile import EdgeProfile
+from nodemanager.fleet.edge import findings
+from nodemanager.kube import conditions
+
+
+def remembered(cluster: EdgeCluster) -> SeenProfile | None:
+    """Return what was seen before; nothing where a signature is asked for, and was not then."""
+    status = cluster.status
+    unasked = status.profile is not None and not conditions.get(status.conditions, findings.PROFILE_SIGNED)
+    return None if cluster.spec.signature is not None and unasked else status.newest_profile
 
 
 def newer_one(seen: SeenProfile | None, profile: EdgeProfile) -> str:

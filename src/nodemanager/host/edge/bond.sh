@@ -98,9 +98,13 @@ change() {
     return "$status"
 }
 
-put_back_files() {
+put_back_files() { # the power may go between two: no primary card is named for a mode that knows none
     failed=0
-    for kept in "$folder"/before/*; do
+    case $mode in
+    active-backup | balance-tlb | balance-alb) set -- "$folder"/before/*.netdev "$folder"/before/*.network ;;
+    *) set -- "$folder"/before/*.network "$folder"/before/*.netdev ;;
+    esac
+    for kept in "$@"; do
         [ -f "$kept" ] || continue
         name=${kept##*/}
         cmp -s "$kept" "$files/$name" && continue
@@ -116,6 +120,7 @@ put_back_files() {
 if [ "$verb" = restore ]; then
     [ -e "$folder/armed" ] || exit 0
     mv "$folder/armed" "$folder/fired" || [ -e "$folder/armed" ] || exit 0
+    rm -f "$folder/restored" # how an earlier putting back ended, whose last word was not written
 fi
 [ ! -r "$folder" ] || exec 9<"$folder"
 case $verb in

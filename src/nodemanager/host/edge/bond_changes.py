@@ -88,6 +88,16 @@ class BondChanges:
 
     async def stage(self, bond: str, mode: str, from_mode: str, primary: str) -> Evidence:
         """Have new files beside those that count, and a copy of these; nothing is applied."""
+        plan, files = await self.planned(bond, mode, from_mode, primary)
+        record = self.record(bond)
+        record.stage(plan, files)
+        return {"modeBefore": plan.before_mode, "mode": mode, "files": ", ".join(files)[:256],
+                "staged": bond_records.digest(record.wanted_files())}  # fmt: skip
+
+    async def planned(
+        self, bond: str, mode: str, from_mode: str, primary: str
+    ) -> tuple[BondPlan, dict[str, str]]:
+        """Return what a change would be, and its files; raises HostError where it cannot be staged."""
         record, found = self.record(bond), self._read(bond)
         if self._armed(record) is not None:
             raise HostError(f"cannot stage a change of {bond}: one is armed; commit or revert it first")
@@ -104,19 +114,28 @@ class BondChanges:
         files = networkd_files.changes(
             networkd_files.read(self.tree.root), bond, mode, primary, self._macs(names)
         )
+        record.need_no_links(files)
         up = tuple(one.name for one in found.slaves if one.mii == "up")
         before = self._primary(bond)
         mac = links.address(self.tree.root, bond)
-        record.stage(BondPlan(bond, mode, found.mode, names, primary, before, up, mac), files)
-        return {"modeBefore": found.mode, "mode": mode, "files": ", ".join(files)[:256],
-                "staged": bond_records.digest(record.wanted_files())}  # fmt: skip
+        return BondPlan(bond, mode, found.mode, names, primary, before, up, mac), files
+
+    def need_staged(self, bond: str, mode: str) -> None:
+        """Raise unless a change to this mode is staged."""
+        self._plan(self.record(bond), mode)
+
+    def need_open(self, bond: str, mode: str) -> None:
+        """Raise unless a change to this mode is staged, and not committed: that is over."""
+        self.need_staged(bond, mode)
+        if self.record(bond).phase() is Phase.COMMITTED:
+            raise HostError(f"cannot go on with {bond}: its change is committed; stage another one")
 
     async def arm(self, bond: str, mode: str, seconds: int, identity: str) -> Evidence:
         """Start the dead-man; one from before, with another deadline, is replaced by it."""
         record = self.record(bond)
         plan, old = self._plan(record, mode), self._armed(record)
-        if record.phase() is Phase.COMMITTED:
-            raise HostError(f"cannot arm {bond}: its change is committed; stage another one")
+        self.need_open(bond, mode)
+        self._need_put_back(record, "arm it")
         unit = deadman.unit_name(bond, identity)
         if old is None or old.unit != unit:
             if old is None:  # one that was started and not written down acts at a time that nobody knows
@@ -124,9 +143,14 @@ class BondChanges:
             command = deadman.script(self.prefix + record.folder, "restore", plan, self.prefix)
             await deadman.arm(self.run, unit, seconds, command)
             deadline = times.rfc3339(self.now() + timedelta(seconds=seconds))
-            record.arm(Arming(unit, deadline, self.uptime() + seconds, self.boot_id()))
-            if old is not None:
+            arming = Arming(unit, deadline, self.uptime() + seconds, self.boot_id())
+            if old is None:
+                record.arm(arming)
+            elif record.rearm(arming):
                 await deadman.disarm(self.run, old.unit)
+            else:
+                await deadman.disarm(self.run, unit)
+                raise HostError(f"cannot arm {bond} anew: the dead-man has acted meanwhile; revert it")
         arming = await self._waiting(record)
         return {"deadline": arming.deadline, "unit": unit, "modeBefore": plan.before_mode}
 
@@ -155,7 +179,7 @@ class BondChanges:
             raise HostError(f"cannot commit the change of {bond}: {why}")
         elif not record.take(COMMITTED):
             raise HostError(f"cannot commit the change of {bond}: it is {record.phase()}, and not Armed")
-        written = self._put(record)
+        written = self._put(record, plan.mode)
         await deadman.disarm_all(self.run, bond)
         live = {name: one.text for name, one in self._live(bond).items()}
         if changed := [name for name, text in record.wanted_files().items() if live.get(name) != text]:
@@ -223,12 +247,12 @@ class BondChanges:
         command = deadman.script(self.prefix + record.folder, "revert", plan, self.prefix)
         (await self.run(command, timeout=120.0, finish=True)).check()
 
-    def _put(self, record: BondRecord) -> list[str]:
+    def _put(self, record: BondRecord, mode: str) -> list[str]:
         """Put the new files in place, those that are different; the flip need not overrule them any more."""
         wanted = record.wanted_files()
         written = [
-            name for name, text in wanted.items()
-            if placing.put(self.tree, f"{networkd_files.ETC}/{name}", text, None)
+            name for name in networkd_files.in_order(wanted, mode)
+            if placing.put(self.tree, f"{networkd_files.ETC}/{name}", wanted[name], None)
         ]  # fmt: skip
         overruling = f"*.network.d/zz-nodemanager-{record.bond}.conf"
         for one in Path(self.tree.outside(RUNTIME)).glob(overruling):

@@ -16,7 +16,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import resources
@@ -113,12 +113,15 @@ class BondRecord:
 
     def arming(self) -> Arming | None:
         """Return the dead-man that waits; None = none does."""
-        return _decoded(self._read(ARMED), Arming)
+        return None if self._has_fired() else _decoded(self._read(ARMED), Arming)
 
     def phase(self) -> Phase:
-        """Return how far the change is; what was committed and then reverted is both for a moment."""
-        for name, phase in ((ARMED, Phase.ARMED), (FIRED, Phase.FIRED), (REVERTED, Phase.REVERTED),
-                            (COMMITTED, Phase.COMMITTED)):  # fmt: skip
+        """Return how far the change is; what was committed and then reverted is both for a moment.
+
+        Whether the dead-man has fired is looked for twice: it may, between two looks.
+        """
+        for name, phase in ((FIRED, Phase.FIRED), (ARMED, Phase.ARMED), (FIRED, Phase.FIRED),
+                            (REVERTED, Phase.REVERTED), (COMMITTED, Phase.COMMITTED)):  # fmt: skip
             if (self.path / name).exists():
                 return phase
         return Phase.STAGED
@@ -128,17 +131,18 @@ class BondRecord:
         text = (self._read(RESTORED) or b"").strip()
         return int(text) if text.isdigit() else None
 
+    def need_no_links(self, names: Iterable[str]) -> None:
+        """Raise if one of the files that count is a link: it would be replaced."""
+        if link := next((live for live in map(self._live, names) if live.is_symlink()), None):
+            raise HostError(f"cannot stage {link}: it is a link, which somebody else made; remove it first")
+
     def stage(self, plan: BondPlan, files: dict[str, str]) -> None:
         """Have everything on disk that a change needs, and nothing of an earlier one."""
         self.remove()
         for name in ("", BEFORE, ABSENT, STAGED):
             state_files.prepare_below(self.tree, f"{self.folder}/{name}" if name else self.folder)
         for name, text in files.items():
-            live = Path(self.tree.outside(f"{networkd_files.ETC}/{name}"))
-            if live.is_symlink():
-                raise HostError(
-                    f"cannot stage {live}: it is a link, which somebody else made; remove it first"
-                )
+            live = self._live(name)
             if live.exists():
                 seen = live.stat()
                 owner = Owner(seen.st_uid, seen.st_gid)
@@ -158,11 +162,21 @@ class BondRecord:
 
     def arm(self, arming: Arming) -> None:
         """Write down that the dead-man waits; what an earlier one did is forgotten."""
-        self._drop(FIRED, REVERTED, COMMITTED, RESTORED)
+        self._drop(ARMED, FIRED, REVERTED, COMMITTED, RESTORED)
         self._write(ARMED, msgspec.json.encode(arming))
+
+    def rearm(self, arming: Arming) -> bool:
+        """Write down that another dead-man waits; False = the one from before has taken the change."""
+        self._write(ARMED, msgspec.json.encode(arming))
+        if not self._has_fired():
+            return True
+        self._drop(ARMED)
+        return False
 
     def take(self, name: str) -> bool:
         """Take `armed`; False = somebody else has taken it, or it was not there."""
+        if name == COMMITTED and self._has_fired():
+            return False  # who armed it anew meanwhile was killed before it saw that
         try:
             os.rename(self.path / ARMED, self.path / name)  # noqa: PTH104 - as the dead-man does
         except FileNotFoundError:
@@ -182,6 +196,12 @@ class BondRecord:
     def wanted_files(self) -> dict[str, str]:
         """Return files as they shall be, by name."""
         return {one.name: one.read_text("utf-8") for one in sorted((self.path / STAGED).glob("*"))}
+
+    def _live(self, name: str) -> Path:
+        return Path(self.tree.outside(f"{networkd_files.ETC}/{name}"))
+
+    def _has_fired(self) -> bool:
+        return (self.path / FIRED).exists()
 
     def _drop(self, *names: str) -> None:
         for name in names:

@@ -5,12 +5,18 @@ By drbdsetup, which needs no configuration: under LINSTOR that is the satellite'
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from nodemanager.api.common.edge_state import DISKLESS, DrbdPeer, DrbdPeerVolume, DrbdResource
+from nodemanager.api.common.edge_state import (
+    DISKLESS,
+    DrbdPeer,
+    DrbdPeerVolume,
+    DrbdResource,
+    DrbdVolume,
+)
 from nodemanager.host.base import Follower, HostError, Runner
 from nodemanager.host.edge import drbd, drbd_verify
 from nodemanager.host.edge.drbd_verify import VERIFYING, Heard
@@ -136,13 +142,28 @@ def all_targets(found: DrbdResource) -> list[Target]:
 
 
 def _with_data(found: DrbdResource) -> list[Target]:
-    """Return the volumes on peers that have data, as a tie-breaker has not; raises HostError without any."""
+    """Return the volumes on peers that have data, as a tie-breaker has not; raises HostError without any.
+
+    A copy whose disk is lost has none, either, and is not left out: what is equal without it is not all.
+    """
+    if why := next(_lost(found), ""):
+        raise HostError(f"cannot verify {found.name}: {why}; attach a disk, or have the copy removed")
     here = {one.volume for one in found.volumes if one.disk == DISKLESS}
     there = [one for one in all_targets(found)
              if one.volume not in here and _volume(found, one)[1].disk != DISKLESS]  # fmt: skip
     if not there:
         raise HostError(f"cannot verify {found.name}: there are no two hosts here that have its data")
     return there
+
+
+def _lost(found: DrbdResource) -> Iterator[str]:
+    """Yield which disks are missing, unless it is known that there shall be none; pure."""
+    there: list[tuple[str, DrbdVolume | DrbdPeerVolume]] = [("", one) for one in found.volumes]
+    there += [(f" on {peer.name}", one) for peer in found.peers for one in peer.volumes]
+    for where, volume in there:
+        if volume.disk == DISKLESS and not volume.client:
+            lost = "lost (Diskless)" if volume.client is False else "Diskless, and nothing says why"
+            yield f"the disk of volume {volume.volume}{where} is {lost}"
 
 
 def targets(found: DrbdResource, *, paused: bool) -> list[Target]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -133,6 +133,16 @@ def mode_of(files: Mapping[str, Found]) -> str:
     return said[-1] if said else ""
 
 
+def in_order(names: Iterable[str], mode: str) -> list[str]:
+    """Return files of a bond in the order in which they are replaced for a mode; pure.
+
+    Should the power go between two, none names a primary card for a mode that knows none: systemd-networkd
+    would fail that card at the next boot, and leave it out of the bond.
+    """
+    cards_first = mode not in WITH_PRIMARY
+    return sorted(names, key=lambda name: (name.endswith(_NETDEV) == cards_first, name))
+
+
 def _netdev(found: Mapping[str, Found], bond: str) -> str:
     names = [name for name, file in found.items()
              if name.endswith(_NETDEV) and values(file.text, "NetDev", "Name")[-1:] == [bond]
@@ -170,8 +180,11 @@ def _equal(one: str, other: str) -> bool:
 
 
 def _text(path: Path) -> str:
-    with path.open("rb") as file:
-        data = file.read(_MAX_BYTES + 1)
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise HostError(f"cannot read {path}: {error.strerror or error}; remove it") from error
     if len(data) > _MAX_BYTES:
         raise HostError(f"cannot read {path}: it has more than {_MAX_BYTES} bytes")
     return data.decode("utf-8", "replace")

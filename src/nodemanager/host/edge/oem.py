@@ -24,6 +24,8 @@ MODE: Final = 0o600
 REPLACED: Final = "\ufffd"
 """What stands for a byte that is no text."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_ODD: Final = re.compile("[\x7f-\uffff]")
+"""Some of these end a line in YAML, or are nothing that may stand in it."""
 _TIMEOUT: Final = 60.0
 
 
@@ -113,7 +115,10 @@ def _boot_file(tree: Tree, bond: str, file: Found) -> BootFile:
 
 
 def of_bond(bond: str, files: Sequence[BootFile]) -> str:
-    """Return what writes the files of a bond at every boot; JSON is YAML, and needs no quoting; pure."""
+    """Return what writes the files of a bond at every boot; JSON is YAML, and needs no quoting; pure.
+
+    But for a character of 17 bits and more: what JSON makes two halves of is none in YAML, so it stays.
+    """
     if not files:
         raise HostError(f"cannot write files of {bond} at boot: none of them is in {networkd_files.ETC}")
     written = [
@@ -121,4 +126,5 @@ def of_bond(bond: str, files: Sequence[BootFile]) -> str:
         for one in sorted(files)
     ]
     stages = {"stages": {STAGE: [{"name": f"files of {bond}", "files": written}]}}
-    return f"#cloud-config\n{json.dumps(stages, indent=2)}\n"
+    text = _ODD.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(stages, indent=2, ensure_ascii=False))
+    return f"#cloud-config\n{text}\n"

@@ -141,3 +141,10 @@ def test_how_far_a_silent_host_is_with_its_task_nobody_knows() -> None:
     assert node_details.work(tasks, hosts) == {
         "a": NodeWork(name="flip", phase="Unknown"), "b": NodeWork(name="wait"),
     }  # fmt: skip
+
+
+def test_a_host_keeps_no_status_from_being_written_by_what_it_calls_a_step() -> None:
+    """A NodeTask takes any word for a step; a status of a site with such a one is refused as a whole."""
+    tasks = [task("flip", "a", "Running", "fl\x1b[2Jip\n")]
+    found = node_details.work(tasks, {"a": ToldHost().node("a")})["a"]
+    assert found.step == "fl?[2Jip?"

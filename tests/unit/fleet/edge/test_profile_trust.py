@@ -127,6 +127,18 @@ def test_a_version_that_nobody_signed_keeps_no_other_one_away() -> None:
         assert usable(looked("1.0.1", policy, fake, by="us")) == ("True", "AsExpected")
 
 
+def test_what_was_seen_when_nobody_asked_for_a_signature_keeps_no_signed_one_away() -> None:
+    """Anybody who could write a profile then could keep the site from all that are signed later."""
+    unasked = looked("999.0.0")
+    fake = looked("999.0.0", "require", unasked)
+    for before in (unasked, fake):
+        signed_one = looked("1.0.0", "require", before, by="us")
+        assert (usable(signed_one), newest(signed_one)) == (("True", "AsExpected"), "1.0.0")
+    gone = looked("1.0.0", "require", signed_one, name="other")
+    older = looked("0.9.0", "require", looked("1.0.0", "require", gone, by="us"), by="us")
+    assert usable(older) == ("False", "ProfileOlder")
+
+
 def test_another_profile_begins_with_its_own_version() -> None:
     other = looked("0.1.0", "require", looked("1.0.0", "require", by="us"), by="us", name="other")
     assert (usable(other), newest(other)) == (("True", "AsExpected"), "0.1.0")

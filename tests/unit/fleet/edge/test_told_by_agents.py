@@ -93,6 +93,15 @@ def test_a_node_has_what_its_agent_tells_in_short() -> None:
     assert found.change.phase == "Armed"
 
 
+def test_a_host_keeps_no_status_from_being_written_by_numbers_that_are_too_large_together() -> None:
+    most = 2**63 - 1
+    (node,) = look({"a": ToldHost(peers=2, out_of_sync=most, omitted=most)}).nodes
+    assert node.report is not None
+    assert node.report.drbd is not None
+    found = node.report.drbd
+    assert (found.out_of_sync, found.resources, found.well) == (most, most, most)
+
+
 def test_since_when_a_host_tells_it_is_by_our_clock() -> None:
     first = look({"a": ToldHost(peers=0)})
     same = look({"a": ToldHost(peers=0)}, first, 60)

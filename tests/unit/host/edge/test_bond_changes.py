@@ -48,6 +48,12 @@ def as_it_was(host: EdgeHost) -> bool:
     )
 
 
+def dangling(host: EdgeHost, name: str) -> None:
+    link = host.root / "etc/systemd/network" / name
+    link.parent.mkdir()
+    link.symlink_to("nowhere")
+
+
 async def test_all_the_way(host: EdgeHost) -> None:
     before = host.files()
     evidence = await host.changes().stage(BOND, AFTER, BEFORE, "")
@@ -254,6 +260,9 @@ async def test_a_file_that_was_not_in_etc_is_removed_again(host: EdgeHost) -> No
                      "its mode is 802.3ad, and not active-backup", id="another mode"),
         pytest.param(lambda host: (host.root / f"sys/class/net/{BOND}/bonding/slaves").write_text(""),
                      "it has no cards", id="no cards"),
+        pytest.param(lambda host: dangling(host, "10-bond.netdev.d/site.conf"),
+                     r"cannot read .*10-bond.netdev.d/site.conf: No such file or directory; remove it",
+                     id="a drop-in that is a link to nothing"),
     ],
 )  # fmt: skip
 async def test_what_cannot_be_staged(host: EdgeHost, spoil: Callable[[EdgeHost], object], said: str) -> None:
@@ -295,3 +304,14 @@ async def test_links_that_do_not_come_back_are_a_failure(host: EdgeHost) -> None
         await host.changes().flip(BOND, AFTER, 30)
     host.fire()
     assert as_it_was(host)
+
+
+async def test_a_change_that_is_refused_for_a_link_leaves_the_one_before(host: EdgeHost) -> None:
+    await flipped(host)
+    await host.changes().commit(BOND, AFTER)
+    live = host.root / "etc/systemd/network" / "10-bond.netdev"
+    live.rename(live.with_name("elsewhere"))
+    live.symlink_to("elsewhere")
+    with pytest.raises(HostError, match=r"10-bond.netdev: it is a link, which somebody else made"):
+        await host.changes().stage(BOND, BEFORE, AFTER, "")
+    assert [one.phase for one in host.changes().observe()] == ["Committed"], "who wants that back needs it"

@@ -74,12 +74,28 @@ async def test_a_verify_asks_every_peer_and_counts_what_differs(tmp_path: Path) 
 
 async def test_a_tie_breaker_without_data_is_not_compared(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path, "9")
-    kernel.disk[2] = "Diskless"
+    kernel.disk[2], kernel.clients = "Diskless", {2}
     assert await kernel.control().verify("r0") == 0
     assert kernel.ran == [VERIFIED[1]]
-    kernel.disk[1] = "Diskless"
+    kernel.disk[1], kernel.clients = "Diskless", {1, 2}
     with pytest.raises(HostError, match="cannot verify r0: there are no two hosts here that have its data"):
         await kernel.control().verify("r0")
+
+
+async def test_a_copy_whose_disk_is_lost_is_not_left_out(tmp_path: Path) -> None:
+    """Nothing would differ from those that are left, and one copy too few be taken for all."""
+    kernel = Kernel(tmp_path, "9")
+    kernel.disk[2] = "Diskless"
+    with pytest.raises(HostError, match=r"cannot verify r0: the disk of volume 0 on n2 is lost \(Diskless\)"):
+        await kernel.control().verify("r0")
+    kernel.disk[2] = "UpToDate"
+    kernel.volumes.append({"volume": 1, "minor": 1001, "disk-state": "Diskless", "client": False})
+    with pytest.raises(HostError, match=r"cannot verify r0: the disk of volume 1 is lost \(Diskless\)"):
+        await kernel.control().verify("r0")
+    del kernel.volumes[1]["client"]
+    with pytest.raises(HostError, match="the disk of volume 1 is Diskless, and nothing says why"):
+        await kernel.control().verify("r0")
+    assert kernel.ran == []
 
 
 @pytest.mark.parametrize(("disk", "state"), [("Diskless", "Established"), ("UpToDate", "SyncSource")])

@@ -6,7 +6,7 @@ Fields that are not there are not filled in: a replica has no `state` when its s
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -26,6 +26,10 @@ ONLINE: Final = "ONLINE"
 _LEAVING_NODE: Final = frozenset({"EVICTED", "EVACUATE", "DELETE"})
 _LEAVING: Final = frozenset({"DELETE", "INACTIVE", "EVACUATE", "EVICTED"})
 _CLIENT: Final = frozenset({"DISKLESS", "DRBD_DISKLESS"})
+
+
+Amount = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""KiB, as LINSTOR counts them: no status takes a larger number, nor can it be divided."""
 
 
 class _View(msgspec.Struct, metaclass=FrozenMeta, frozen=True, kw_only=True):
@@ -114,8 +118,8 @@ class PoolView(_View):
     storage_pool_name: str
     node_name: str
     provider_kind: str = ""
-    free_capacity: int | None = None
-    total_capacity: int | None = None
+    free_capacity: Amount | None = None
+    total_capacity: Amount | None = None
     supports_snapshots: bool = False
     reports: list[Report] | None = None
 

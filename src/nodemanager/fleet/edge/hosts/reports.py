@@ -29,6 +29,8 @@ from nodemanager.fleet.edge.hosts import replication
 from nodemanager.kube import conditions, times
 
 UP: Final = "up"
+MOST: Final = 2**63 - 1
+"""The API takes no larger number, and a status with one is refused as a whole."""
 
 
 def freshness(host: ManagedNode) -> str:
@@ -98,10 +100,10 @@ def _drbd(found: DrbdState) -> ReportedDrbd:
     amounts = [volume.out_of_sync for one in found.resources for peer in one.peers for volume in peer.volumes]
     known = [amount for amount in amounts if amount is not None]
     return ReportedDrbd(
-        resources=len(found.resources) + found.omitted,
+        resources=min(len(found.resources) + found.omitted, MOST),
         # Those that are left out of a long list are those with which nothing is wrong.
-        well=found.omitted + sum(not any(replication.faults_here(one)) for one in found.resources),
+        well=min(found.omitted + sum(not any(replication.faults_here(one)) for one in found.resources), MOST),
         syncing=len(syncs),
         done=min(done, default=None),
-        out_of_sync=sum(known) if len(known) == len(amounts) else None,
+        out_of_sync=min(sum(known), MOST) if len(known) == len(amounts) else None,
     )
