@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import click
 
 from nodemanager.cli import program
-from nodemanager.cli.main import COMMANDS, cli
+from nodemanager.cli.main import cli
+from nodemanager.cli.subcommands import COMMANDS
 
 WIDTH = 100
 _HEAD = """\

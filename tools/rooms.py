@@ -15,16 +15,10 @@ MOST: Final = 25
 """More is a drawer, not a room."""
 
 SHARED: Final[Mapping[str, str]] = {
-    "Change": "not yet looked at: of a cache, and of the storage of a site; backends of others import theirs",
     "DeleteOptions": "Kubernetes' word: as the client sends it, and as the server reads it",
-    "Entry": "not yet looked at: of the ledger of tasks, and of the table of commands",
-    "Event": "not yet looked at: Kubernetes' Event, and a line of what drbdsetup tells",
     "HostWatch": "the same idea: the Protocol of the one who listens, and the watch of the host",
-    "PathProbe": "not yet looked at: as a task asks for it, and the probe itself",
-    "Report": "not yet looked at: text for people, and what LINSTOR says of a pool",
     "Touched": "the same idea: the Protocol of the one who is told, and what the watch tells",
     "Unreachable": "the same idea in two trees of errors: no API, or no backend, took the request",
-    "Unreadable": "not yet looked at: a claim, and a text that a profile of a site names",
     "Upgrader": "not yet looked at: of the system of a host, and of our own program",
     "WriteOptions": "the same idea: as the client sends it, and as the server reads it",
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import nodemanager
-from nodemanager.cli.main import COMMANDS
+from nodemanager.cli.subcommands import COMMANDS
 from support import server_process, static_program
 from support.agent_process import Agent, api_of, owned
 

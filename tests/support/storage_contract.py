@@ -20,12 +20,12 @@ from nodemanager.backends.declaring import lacks
 from nodemanager.backends.errors import BackendError, NoSuchThing, Undecided
 from nodemanager.backends.storage import seam
 from nodemanager.backends.storage.seam import (
-    Change,
     Cloning,
     Replicating,
     SharedAccess,
     Snapshotting,
     StorageBackend,
+    StorageChange,
 )
 from nodemanager.fleet.edge.storage import judging
 from nodemanager.fleet.edge.storage.judging import StorageVerdict, Wanted
@@ -111,7 +111,7 @@ class StorageContract:
         if not isinstance(lab.backend, Snapshotting):
             return
         assert (await lab.backend.snapshot("s", VOLUMES)).changed
-        assert await lab.backend.snapshot("s", VOLUMES) == Change(changed=False)
+        assert await lab.backend.snapshot("s", VOLUMES) == StorageChange(changed=False)
         lab.settle()
         found = await lab.backend.snapshots(VOLUMES)
         assert sorted((one.resource, one.name, one.state) for one in found) == [

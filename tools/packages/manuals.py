@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from nodemanager.cli.main import COMMANDS, EMBEDDED
+from nodemanager.cli.subcommands import COMMANDS, EMBEDDED
 from nodemanager.host.init.systems import System
 from tools import commands
 

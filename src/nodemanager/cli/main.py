@@ -1,8 +1,7 @@
-"""The `nodemanager` command: which subcommands there are, and how a failure ends.
+"""The `nodemanager` command: how a subcommand is found and run, and how a failure ends.
 
 A subcommand is imported when it is used, so that `nodemanager version` costs nothing that only
-`nodemanager operator` needs. To add one, write `commands/ROOM/NAME.py` with a click command called
-`command`, and give it a line in `COMMANDS`.
+`nodemanager operator` needs.
 
 Exit codes: 0 done, 1 an error that the message explains, 2 wrong usage, 70 a bug of ours,
 130 interrupted.
@@ -18,12 +17,13 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
 
 from nodemanager.cli import program
+from nodemanager.cli.subcommands import COMMANDS, GROUPS, OPTIONAL, Lazy
 from nodemanager.cli.views import output
 
 COMPLETION: Final = "_NODEMANAGER_COMPLETE"
@@ -31,111 +31,6 @@ COMPLETION: Final = "_NODEMANAGER_COMPLETE"
 EXIT_ERROR: Final = 1
 EXIT_BUG: Final = 70
 EXIT_INTERRUPTED: Final = 130
-
-
-class Entry(NamedTuple):
-    """A subcommand: the module that has it as `command`, and its line in the help."""
-
-    module: str
-    help: str
-
-
-COMMANDS: Final = {
-    "get": Entry("nodemanager.cli.commands.cluster.get", "List hosts and ConfigSets, or watch them change."),
-    "describe": Entry("nodemanager.cli.commands.cluster.describe", "Tell all about one host or ConfigSet."),
-    "operator": Entry(
-        "nodemanager.cli.commands.running.operator", "Decide what concerns more than one host."
-    ),
-    "agent": Entry(
-        "nodemanager.cli.commands.running.agent", "Make this host what its ConfigSets say, and keep it so."
-    ),
-    "health": Entry("nodemanager.cli.commands.health.health", "Tell how everything is, on one screen."),
-    "status": Entry(
-        "nodemanager.cli.commands.host.status", "Tell how this host is doing, as its agent sees it."
-    ),
-    "hold": Entry("nodemanager.cli.commands.host.hold", "Keep a host as it is for a while."),
-    "unhold": Entry("nodemanager.cli.commands.host.unhold", "Let a host that is held go on."),
-    "maintenance": Entry(
-        "nodemanager.cli.commands.maintenance.group", "Look at maintenances; say yes, wait, go on or stop."
-    ),
-    "rollout": Entry(
-        "nodemanager.cli.commands.rollout.group", "See how changes reach hosts; wait, go on, or take back."
-    ),
-    "audit": Entry(
-        "nodemanager.cli.commands.audit.group", "See who did what, when, and prove that nobody bent it."
-    ),
-    "edge": Entry("nodemanager.cli.commands.edge.group", "Profiles of edge sites: see, sign, observe."),
-    "run": Entry("nodemanager.cli.commands.maintenance.run", "Do something once on some hosts, and watch."),
-    "why": Entry("nodemanager.cli.commands.maintenance.why", "Tell why a host waits, and what ends that."),
-    "data": Entry(
-        "nodemanager.cli.commands.cluster.data", "Show the data of a host, and which layer says so."
-    ),
-    "plan": Entry("nodemanager.cli.commands.host.plan", "Show what would change on this host."),
-    "lint": Entry("nodemanager.cli.commands.lint", "Find mistakes in manifests before they reach hosts."),
-    "simulate": Entry(
-        "nodemanager.cli.commands.maintenance.simulate", "See what a maintenance would do to a fleet."
-    ),
-    "apply": Entry(
-        "nodemanager.cli.commands.host.apply", "Make this host what manifests say, without an API."
-    ),
-    "backups": Entry("nodemanager.cli.commands.host.backups", "List what files contained before."),
-    "restore": Entry("nodemanager.cli.commands.host.restore", "Put back what a file contained."),
-    "orphans": Entry("nodemanager.cli.commands.pruning.orphans", "List what is left behind of ConfigSets."),
-    "abandon": Entry(
-        "nodemanager.cli.commands.pruning.abandon", "Let ConfigSets go without waiting for hosts."
-    ),
-    "server": Entry("nodemanager.cli.commands.running.server", "Serve a Kubernetes API without a cluster."),
-    "up": Entry(
-        "nodemanager.cli.commands.running.up", "Run everything in one process, with a cluster or without."
-    ),
-    "demo": Entry("nodemanager.cli.commands.running.demo", "See in a few seconds what this is about."),
-    "rbac": Entry("nodemanager.cli.commands.cluster.rbac", "Print what lets a host in."),
-    "token": Entry(
-        "nodemanager.cli.commands.cluster.token", "Print a short-lived credential for a new host."
-    ),
-    "bootstrap": Entry("nodemanager.cli.commands.host.bootstrap", "Fetch this host's own credential."),
-    "install-service": Entry(
-        "nodemanager.cli.commands.host.install_service", "Have this host start the agent, operator or server."
-    ),
-    "upgrade-agent": Entry(
-        "nodemanager.cli.commands.host.upgrade_agent", "Replace the agent of this host, or keep the old one."
-    ),
-    "crds": Entry("nodemanager.cli.commands.cluster.crds", "Print, install or uninstall our kinds."),
-    "schemas": Entry(
-        "nodemanager.cli.commands.cluster.schemas", "Print JSON schemas of our kinds, for editors."
-    ),
-    "completion": Entry("nodemanager.cli.commands.completion", "Print the completion script of a shell."),
-    "version": Entry("nodemanager.cli.commands.version", "Print the version."),
-}
-
-
-GROUPS: Final = {
-    "Run": ("demo", "up", "agent", "operator", "install-service", "upgrade-agent"),
-    "Join": ("rbac", "token", "bootstrap"),
-    "Look": (
-        "get",
-        "describe",
-        "health",
-        "status",
-        "why",
-        "audit",
-        "data",
-        "plan",
-        "lint",
-        "simulate",
-        "edge",
-        "schemas",
-        "backups",
-        "orphans",
-    ),
-    "Change": ("apply", "run", "maintenance", "rollout", "hold", "unhold", "restore", "abandon"),
-    "Serve": ("server", "crds"),
-}
-"""How the help lists the commands; those that are in none come last."""
-OPTIONAL: Final = ("aiohttp", "cryptography", "jwt", "nodemanager.server", "nodemanager.store")
-"""Packages that only the embedded API needs; a host does without them."""
-EMBEDDED: Final = ("demo", "up", "server")
-"""Commands that need the embedded API: the programs for hosts, and their packages, are without."""
 
 
 class ProgramOptions:
@@ -205,7 +100,7 @@ def _as_called(command: click.Command, ctx: click.Context) -> click.Command:
     return command
 
 
-def _load(name: str, entry: Entry) -> click.Command:
+def _load(name: str, entry: Lazy) -> click.Command:
     try:
         command: click.Command = importlib.import_module(entry.module).command
     except ModuleNotFoundError as error:

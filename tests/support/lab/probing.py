@@ -20,13 +20,13 @@ SECONDS = 40
 _CODE = """
 import asyncio, json, sys
 from nodemanager.host.edge import loss_probe
-from nodemanager.host.edge.path_probe import PathProbe
+from nodemanager.host.edge.path_probe import FrameProbe
 from nodemanager.host.process import environment
 
 session, host, bond, frames, seconds, address, interface, pings = sys.argv[1:]
 
 async def probe():
-    proofs = await PathProbe("/", session, host, int(frames)).run(bond, float(seconds))
+    proofs = await FrameProbe("/", session, host, int(frames)).run(bond, float(seconds))
     lost = await loss_probe.probe(environment.host_runner(), "/", address, interface, int(pings), 300)
     cards = {card: [one.proven(int(frames)), sorted(one.cards)] for card, one in proofs.items()}
     print(json.dumps({"cards": cards, "sent": lost.sent, "received": lost.received, "size": lost.size}))

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
-from nodemanager.cli import main, program
+from nodemanager.cli import main, program, subcommands
 from support import cli
 from support.scripted_server import Exchange, serve, until
 
@@ -37,7 +37,7 @@ RUNS = 7
 @pytest.fixture(name="fail")
 def _fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NODEMANAGER_DEBUG", raising=False)
-    monkeypatch.setitem(main.COMMANDS, "fail", main.Entry("support.failing_command", "Fail."))
+    monkeypatch.setitem(subcommands.COMMANDS, "fail", subcommands.Lazy("support.failing_command", "Fail."))
 
 
 def loaded_after(*args: str) -> list[str]:
@@ -111,9 +111,9 @@ def test_version_costs_a_few_times_what_the_interpreter_does() -> None:
     assert ours < 9 * bare
 
 
-@pytest.mark.parametrize("name", list(main.COMMANDS))
+@pytest.mark.parametrize("name", list(subcommands.COMMANDS))
 def test_every_command_teaches(name: str) -> None:
-    command = importlib.import_module(main.COMMANDS[name].module).command
+    command = importlib.import_module(subcommands.COMMANDS[name].module).command
     assert isinstance(command, click.Command)
     ran = cli.run(name, "--help")
     assert ran.code == 0
@@ -124,14 +124,14 @@ def test_every_command_teaches(name: str) -> None:
 def test_help_lists_every_command() -> None:
     ran = cli.run("--help")
     assert ran.code == 0
-    for name, entry in main.COMMANDS.items():
+    for name, entry in subcommands.COMMANDS.items():
         assert any(line.split(maxsplit=1) == [name, entry.help] for line in ran.stdout.splitlines())
 
 
 def test_every_command_is_in_a_group_of_the_help() -> None:
-    placed = [name for names in main.GROUPS.values() for name in names]
+    placed = [name for names in subcommands.GROUPS.values() for name in names]
     assert len(placed) == len(set(placed))
-    assert set(main.COMMANDS) - set(placed) <= {"completion", "version"}
+    assert set(subcommands.COMMANDS) - set(placed) <= {"completion", "version"}
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_it_is_called_as_it_was_started(tmp_path: Path, argv0: str, name: str) -
 
 
 def test_only_commands_are_called_so() -> None:
-    say = program.Speaker(main.COMMANDS).say
+    say = program.Speaker(subcommands.COMMANDS).say
     assert say("run nodemanager get mn, or nodemanager --debug", "bin/manager") == (
         "run bin/manager get mn, or bin/manager --debug"
     )

@@ -8,7 +8,7 @@ import click
 import pytest
 import yaml
 
-from nodemanager.cli.main import COMMANDS
+from nodemanager.cli.subcommands import COMMANDS
 from support import cli
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.cli.main import COMMANDS
+from nodemanager.cli.subcommands import COMMANDS
 
 REPOSITORY = Path(__file__).parents[3]
 DOCS = REPOSITORY / "docs"

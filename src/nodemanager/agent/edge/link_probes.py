@@ -13,7 +13,7 @@ from nodemanager.host.base import HostError, Runner
 from nodemanager.host.edge import loss_probe, path_probe
 from nodemanager.host.edge.bond_changes import Evidence
 from nodemanager.host.edge.loss_probe import Loss
-from nodemanager.host.edge.path_probe import OpenSocket, PathProbe
+from nodemanager.host.edge.path_probe import FrameProbe, OpenSocket
 from nodemanager.host.process.runner import CommandTimedOut
 
 FRAMES: Final = 10
@@ -56,7 +56,7 @@ class LinkProbes(Performer):
     async def _paths(self, action: edge_steps.PathProbe, seconds: float, evidence: Evidence) -> list[str]:
         """Return the cards that are not proven."""
         frames = action.frames or FRAMES
-        probe = PathProbe(self.root, action.session, self.host, frames, self.open_socket)
+        probe = FrameProbe(self.root, action.session, self.host, frames, self.open_socket)
         proofs = await probe.run(action.bond, seconds)
         evidence.update({card: proof.words() for card, proof in proofs.items()})
         return [card for card, proof in proofs.items() if not proof.proven(frames)]

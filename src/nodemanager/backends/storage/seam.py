@@ -22,7 +22,7 @@ FAILED: Final = "Failed"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StorageChange:
     """What became of a change that was asked for."""
 
     changed: bool
@@ -63,13 +63,15 @@ class StorageBackend(Declaring, Protocol):
 class Replicating(Protocol):
     """Keeps a volume on several nodes."""
 
-    async def place(self, resource: str, copies: int, nodes: Sequence[str] = (), pool: str = "") -> Change:
+    async def place(
+        self, resource: str, copies: int, nodes: Sequence[str] = (), pool: str = ""
+    ) -> StorageChange:
         """Have so many copies of one resource, new ones on some of `nodes` only; never removes one."""
 
-    async def withdraw(self, resource: str, node: str) -> Change:
+    async def withdraw(self, resource: str, node: str) -> StorageChange:
         """Remove the copy of a node, if another one is known to have all that it has."""
 
-    async def default_copies(self, group: str, copies: int) -> Change:
+    async def default_copies(self, group: str, copies: int) -> StorageChange:
         """Have later volumes of a group be on so many nodes; Premature while present ones are on fewer."""
 
     async def placeable(self, nodes: Sequence[str]) -> Mapping[str, str | None]:
@@ -78,10 +80,10 @@ class Replicating(Protocol):
         By itself, since a `freeze` that is repeated after half of it was done would find its own work.
         """
 
-    async def freeze(self, nodes: Sequence[str]) -> Change:
+    async def freeze(self, nodes: Sequence[str]) -> StorageChange:
         """Let nodes get no new copies."""
 
-    async def thaw(self, before: Mapping[str, str | None]) -> Change:
+    async def thaw(self, before: Mapping[str, str | None]) -> StorageChange:
         """Restore what `placeable` returned, exactly."""
 
 
@@ -89,13 +91,13 @@ class Replicating(Protocol):
 class Snapshotting(Protocol):
     """Keeps how a volume was."""
 
-    async def snapshot(self, name: str, resources: Sequence[str]) -> Change:
+    async def snapshot(self, name: str, resources: Sequence[str]) -> StorageChange:
         """Begin a snapshot of several resources at one moment; it is there when it is Ready."""
 
     async def snapshots(self, resources: Sequence[str] = ()) -> list[VolumeSnapshot]:
         """Return the snapshots of some resources, or of all."""
 
-    async def drop_snapshot(self, resource: str, name: str) -> Change:
+    async def drop_snapshot(self, resource: str, name: str) -> StorageChange:
         """Begin to delete a snapshot."""
 
 
@@ -103,7 +105,7 @@ class Snapshotting(Protocol):
 class Cloning(Protocol):
     """Makes a new volume of another one."""
 
-    async def clone(self, resource: str, to: str) -> Change:
+    async def clone(self, resource: str, to: str) -> StorageChange:
         """Begin a copy under another name."""
 
     async def clone_state(self, resource: str, to: str) -> str:

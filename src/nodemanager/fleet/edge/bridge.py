@@ -25,7 +25,7 @@ from nodemanager.api.edge.edgecluster import (
     PartHealth,
 )
 from nodemanager.fleet.edge import decoding, findings, heartbeats
-from nodemanager.fleet.edge.decoding import DecodedState, Unreadable
+from nodemanager.fleet.edge.decoding import DecodedState, UnreadableText
 from nodemanager.fleet.edge.facts import BridgeFacts, Read, SeenDaemonSet
 from nodemanager.fleet.edge.findings import Findings
 from nodemanager.fleet.edge.heartbeats import Limits
@@ -141,7 +141,7 @@ def _read_state(bridge: Bridge, read: Read) -> DecodedState | str:
         return f"its ConfigMap has no key {bridge.state.key}"
     try:
         return decoding.state(bridge.state, bridge.states, read.data[bridge.state.key])
-    except Unreadable as error:
+    except UnreadableText as error:
         return str(error)
 
 

@@ -18,7 +18,7 @@ from nodemanager.kube import times, wording
 from nodemanager.kube.object_names import MAX as NAME_MAX
 
 
-class Unreadable(Exception):
+class UnreadableText(Exception):
     """A text is not what the profile says it is; the message says why."""
 
 
@@ -43,11 +43,11 @@ class Beat:
 
 
 def state(source: StateSource, states: list[str], text: str) -> DecodedState:
-    """Return the state that a text names, or raise Unreadable."""
+    """Return the state that a text names, or raise UnreadableText."""
     fields = _object(text) if source.field else {}
     name = _word(fields, source.field) if source.field else _bounded(text).strip()
     if not name:
-        raise Unreadable("it names no state")
+        raise UnreadableText("it names no state")
     direction = _word(fields, source.direction_field) if source.direction_field else ""
     return DecodedState(
         raw=printable(name),
@@ -59,10 +59,10 @@ def state(source: StateSource, states: list[str], text: str) -> DecodedState:
 
 
 def beat(source: HeartbeatSource, text: str) -> Beat:
-    """Return the sign of life in a text, or raise Unreadable."""
+    """Return the sign of life in a text, or raise UnreadableText."""
     value = _word(_object(text), source.field) if source.field else _bounded(text).strip()
     if not value:
-        raise Unreadable("it has no time")
+        raise UnreadableText("it has no time")
     return Beat(digest(value), None if source.format == OPAQUE else _time(source.format, value))
 
 
@@ -78,7 +78,7 @@ def printable(text: str, longest: int = RAW_MAX) -> str:
 
 def _bounded(text: str) -> str:
     if len(text) > MAX_VALUE:
-        raise Unreadable(f"it is longer than {MAX_VALUE} characters")
+        raise UnreadableText(f"it is longer than {MAX_VALUE} characters")
     return text
 
 
@@ -86,9 +86,9 @@ def _object(text: str) -> dict[str, Any]:
     try:
         found = json.loads(_bounded(text), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
-        raise Unreadable(f"it is no JSON: {wording.shorten_bytes(str(error), 200)}") from error
+        raise UnreadableText(f"it is no JSON: {wording.shorten_bytes(str(error), 200)}") from error
     if not isinstance(found, dict):
-        raise Unreadable("it is no JSON object")
+        raise UnreadableText("it is no JSON object")
     return found
 
 
@@ -105,7 +105,7 @@ def _word(fields: dict[str, Any], name: str) -> str:
     if value is None:  # as programs write that nobody holds a lock
         return ""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise Unreadable(f"its field {name} is neither a text nor a number")
+        raise UnreadableText(f"its field {name} is neither a text nor a number")
     return str(value)
 
 
@@ -118,4 +118,4 @@ def _time(form: str, value: str) -> datetime:
             return found.astimezone(UTC)  # a time of the year 9999 may have none
         return datetime.fromtimestamp(float(value) / (1 if form == UNIX else 1000), UTC)
     except (ValueError, OverflowError, OSError) as error:
-        raise Unreadable(f"{printable(value, 40)!r} is no time ({form})") from error
+        raise UnreadableText(f"{printable(value, 40)!r} is no time ({form})") from error

@@ -30,7 +30,7 @@ from nodemanager.api.edge.edgecluster import (
 )
 from nodemanager.api.edge.profile_parts import Thresholds
 from nodemanager.fleet.edge import decoding
-from nodemanager.fleet.edge.decoding import Unreadable
+from nodemanager.fleet.edge.decoding import UnreadableText
 from nodemanager.fleet.edge.facts import Read
 from nodemanager.kube import times
 from nodemanager.kube.go import durations
@@ -103,7 +103,7 @@ def _node(
 ) -> EdgeNode:
     try:
         beat = decoding.beat(source, text)
-    except Unreadable as error:
+    except UnreadableText as error:
         return EdgeNode(name=name, source=BRIDGE, heartbeat=UNREADABLE, message=str(error))
     digest = f"{mark}{beat.digest}"
     set_back = looked is not None and now < looked  # nobody knows for how long nothing was seen

@@ -24,7 +24,7 @@ _NEWS: Final = frozenset((b"create", b"change", b"destroy", b"rename"))
 _VERBS: Final = ("exists", "create", "change", "destroy")
 
 
-class Event(NamedTuple):
+class DrbdEvent(NamedTuple):
     """A line that says how something is, or what became of it."""
 
     verb: str
@@ -38,14 +38,14 @@ class Event(NamedTuple):
         return int(text) if text.isdecimal() else -1
 
 
-def parse(line: bytes) -> Event | None:
+def parse(line: bytes) -> DrbdEvent | None:
     """Return what a line says; None = nothing of how something is; pure."""
     words = line.decode("ascii", "replace").split()
     if words and words[0] not in _VERBS:  # a time may stand before it
         words = words[1:]
     if len(words) < 2 or words[0] not in _VERBS:
         return None
-    return Event(words[0], words[1], dict(one.partition(":")[::2] for one in words[2:]))
+    return DrbdEvent(words[0], words[1], dict(one.partition(":")[::2] for one in words[2:]))
 
 
 def is_news(line: bytes) -> bool:

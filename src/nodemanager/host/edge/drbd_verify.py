@@ -15,7 +15,7 @@ from typing import Final
 
 from nodemanager.host.base import Follower, HostError
 from nodemanager.host.edge import drbd, drbd_events
-from nodemanager.host.edge.drbd_events import Event
+from nodemanager.host.edge.drbd_events import DrbdEvent
 from nodemanager.host.process.runner import RunError
 
 VERIFYING: Final = ("VerifyS", "VerifyT")
@@ -54,7 +54,7 @@ class Heard:
             return
         self._news.set()
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: DrbdEvent) -> None:
         node, volume = (event.number(one) for one in ("peer-node-id", "volume"))
         if event.verb != "exists" and (why := self._harm(event, node, volume)):
             self.broken = self.broken or why
@@ -75,7 +75,7 @@ class Heard:
         self.begun.discard(key)
         self.over.discard(key)
 
-    def _harm(self, event: Event, node: int, volume: int) -> str:
+    def _harm(self, event: DrbdEvent, node: int, volume: int) -> str:
         said, peer = event.fields, event.fields.get("conn-name") or f"node-{node}"
         if not self._concerns(event.kind, node, volume):
             return ""

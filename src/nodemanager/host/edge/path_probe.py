@@ -167,7 +167,7 @@ def packet_socket(card: str) -> socket.socket:
 
 
 @dataclass(frozen=True, slots=True)
-class PathProbe:
+class FrameProbe:
     """One probe of all cards of a bond."""
 
     root: str | Path

@@ -8,7 +8,7 @@ import pytest
 
 from nodemanager.api.edge.bridge_parts import HeartbeatSource, StateSource
 from nodemanager.fleet.edge import decoding
-from nodemanager.fleet.edge.decoding import DecodedState, Unreadable
+from nodemanager.fleet.edge.decoding import DecodedState, UnreadableText
 
 STATES = ["Idle", "Busy", "Done"]
 JSON = StateSource(key="k", field="at", direction_field="way", rollback=["back"], lock_field="lock")
@@ -50,7 +50,7 @@ def test_states(source: StateSource, text: str, expected: DecodedState) -> None:
     ],
 )
 def test_what_is_no_state(source: StateSource, text: str, why: str) -> None:
-    with pytest.raises(Unreadable, match=why):
+    with pytest.raises(UnreadableText, match=why):
         decoding.state(source, STATES, text)
 
 
@@ -82,5 +82,5 @@ def test_signs_of_life(form: str, field: str, text: str, at: datetime | None) ->
     ],
 )  # fmt: skip
 def test_what_is_no_sign_of_life(form: str, text: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableText):
         decoding.beat(HeartbeatSource(format=form), text)

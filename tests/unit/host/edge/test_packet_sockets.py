@@ -19,7 +19,7 @@ pytestmark = [
 ]
 PROBE = """
 import asyncio, json, subprocess, sys
-from nodemanager.host.edge.path_probe import PathProbe
+from nodemanager.host.edge.path_probe import FrameProbe
 
 def ip(*argv):
     subprocess.run(["ip", *argv], check=True)
@@ -31,7 +31,7 @@ async def main(root, cut):
         if str(number) != cut:
             ip("link", "set", f"b{number}", "up")
     seconds = 60 if cut == "0" else 10
-    probes = [PathProbe(f"{root}/{host}", "s", host, 5, interval=0.01, linger=0.5) for host in ("a", "b")]
+    probes = [FrameProbe(f"{root}/{host}", "s", host, 5, interval=0.01, linger=0.5) for host in ("a", "b")]
     found = await asyncio.gather(*(one.run("bond0", seconds) for one in probes))
     proofs = {card: proof for one in found for card, proof in one.items()}
     print(json.dumps({card: [one.proven(5), sorted(one.cards)] for card, one in proofs.items()}))

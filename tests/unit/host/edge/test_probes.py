@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nodemanager.host.base import HostError, How
 from nodemanager.host.edge import loss_probe, path_probe
-from nodemanager.host.edge.path_probe import CardProof, Frame, PathProbe
+from nodemanager.host.edge.path_probe import CardProof, Frame, FrameProbe
 from nodemanager.host.process.runner import Completed
 
 CARDS = ("eth1", "eth2")
@@ -43,8 +43,8 @@ class Cables:
         self.ends[host, card], lost = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.ends["lost", f"{host}{card}"] = lost
 
-    def probe(self, host: str, session: str = "s", frames: int = 3) -> PathProbe:
-        return PathProbe(
+    def probe(self, host: str, session: str = "s", frames: int = 3) -> FrameProbe:
+        return FrameProbe(
             self.folder / host, session, host, frames, lambda card: self.ends[host, card].dup(),
             interval=0.001, linger=0.05,
         )  # fmt: skip

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from tools.packages import manuals
 
-from nodemanager.cli.main import COMMANDS, EMBEDDED
+from nodemanager.cli.subcommands import COMMANDS, EMBEDDED
 from nodemanager.host.init.systems import SYSTEMS
 
 PAGES = manuals.pages("1.2.3", SYSTEMS["systemd"])

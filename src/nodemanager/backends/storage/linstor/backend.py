@@ -16,7 +16,7 @@ from nodemanager.api.edge import capabilities
 from nodemanager.backends.errors import Garbled, NoSuchThing, Premature, Refused
 from nodemanager.backends.storage.linstor import codes, rest, views
 from nodemanager.backends.storage.linstor.rest import LinstorRest, segment
-from nodemanager.backends.storage.seam import FAILED, READY, TAKING, Change, Sharing, VolumeSnapshot
+from nodemanager.backends.storage.seam import FAILED, READY, TAKING, Sharing, StorageChange, VolumeSnapshot
 from nodemanager.fleet.edge.storage import facts, judging
 from nodemanager.fleet.edge.storage.facts import StorageFacts
 from nodemanager.kube.wording import plural
@@ -25,7 +25,7 @@ NAME: Final = "linstor"
 AUTOPLACE: Final = "AutoplaceTarget"
 MAX_LISTED: Final = 10_000
 """More would keep the operator from everything else while it looks at them."""
-_NONE: Final = Change(changed=False)
+_NONE: Final = StorageChange(changed=False)
 _CLONE: Final = {"COMPLETE": READY, "FAILED": FAILED}
 _SUCCESSFUL: Final = "SUCCESSFUL"
 _WITHOUT_DATA: Final = (facts.CLIENT, facts.TIE_BREAKER)
@@ -87,7 +87,9 @@ class LinstorBackend:
     async def _snapshots(self) -> list[views.SnapshotView]:
         return await self._rest.read(list[views.SnapshotView], "/v1/view/snapshots", "list snapshots")
 
-    async def place(self, resource: str, copies: int, nodes: Sequence[str] = (), pool: str = "") -> Change:
+    async def place(
+        self, resource: str, copies: int, nodes: Sequence[str] = (), pool: str = ""
+    ) -> StorageChange:
         """Have so many diskful replicas of one resource."""
         have = len((await self.observe()).diskful(resource))
         if have >= copies:
@@ -98,9 +100,9 @@ class LinstorBackend:
         path = f"/v1/resource-definitions/{segment(resource)}/autoplace"
         doing = f"place {copies} copies of {resource}"
         said = await self._rest.change("POST", path, {"select_filter": chosen}, doing)
-        return Change(True, rest.warnings(said))
+        return StorageChange(True, rest.warnings(said))
 
-    async def withdraw(self, resource: str, node: str) -> Change:
+    async def withdraw(self, resource: str, node: str) -> StorageChange:
         """Delete the replica of a node, if another one has all of the data and is known to."""
         seen = await self.observe()
         found = [one for one in seen.replicas if one.node == node and one.resource == resource]
@@ -116,7 +118,7 @@ class LinstorBackend:
         path = f"/v1/resource-definitions/{segment(resource)}/resources/{segment(node)}"
         return await self._change("DELETE", path, None, doing, done=_missing)
 
-    async def default_copies(self, group: str, copies: int) -> Change:
+    async def default_copies(self, group: str, copies: int) -> StorageChange:
         """Set the count of a group, once no resource of it would be placed by that."""
         doing = f"have {copies} copies in the group {group}"
         found = await self._definitions()
@@ -139,22 +141,22 @@ class LinstorBackend:
             raise NoSuchThing("freeze nodes", f"LINSTOR knows no node {lacking[0]}", code=300)
         return before
 
-    async def freeze(self, nodes: Sequence[str]) -> Change:
+    async def freeze(self, nodes: Sequence[str]) -> StorageChange:
         """Set AutoplaceTarget=false."""
         open_ = [name for name, value in (await self.placeable(nodes)).items() if value != "false"]
         for name in open_:
             await self._properties(name, {AUTOPLACE: "false"}, [])
-        return Change(bool(open_))
+        return StorageChange(bool(open_))
 
-    async def thaw(self, before: Mapping[str, str | None]) -> Change:
+    async def thaw(self, before: Mapping[str, str | None]) -> StorageChange:
         """Restore AutoplaceTarget; where there was none, there is none again."""
         for name, value in before.items():
             await self._properties(
                 name, {} if value is None else {AUTOPLACE: value}, [AUTOPLACE] if value is None else []
             )
-        return Change(bool(before))
+        return StorageChange(bool(before))
 
-    async def snapshot(self, name: str, resources: Sequence[str]) -> Change:
+    async def snapshot(self, name: str, resources: Sequence[str]) -> StorageChange:
         """Ask for all of them in one call, which suspends their IO once; but for those that are there."""
         there = {one.resource for one in await self.snapshots(resources) if one.name == name}
         wanted = [one for one in resources if one not in there]
@@ -164,7 +166,7 @@ class LinstorBackend:
         said = await self._rest.change(
             "POST", "/v1/actions/snapshot/multi", body, f"take the snapshot {name}"
         )
-        return Change(True, rest.warnings(said))
+        return StorageChange(True, rest.warnings(said))
 
     async def snapshots(self, resources: Sequence[str] = ()) -> list[VolumeSnapshot]:
         """List snapshots."""
@@ -177,12 +179,12 @@ class LinstorBackend:
             if not resources or one.resource_name in resources
         ]
 
-    async def drop_snapshot(self, resource: str, name: str) -> Change:
+    async def drop_snapshot(self, resource: str, name: str) -> StorageChange:
         """Delete a snapshot."""
         path = f"/v1/resource-definitions/{segment(resource)}/snapshots/{segment(name)}"
         return await self._change("DELETE", path, None, f"delete the snapshot {name}", done=_missing)
 
-    async def clone(self, resource: str, to: str) -> Change:
+    async def clone(self, resource: str, to: str) -> StorageChange:
         """Clone a resource."""
         path = f"/v1/resource-definitions/{segment(resource)}/clone"
         return await self._change("POST", path, {"name": to}, f"clone {resource} to {to}", done=_exists)
@@ -207,10 +209,10 @@ class LinstorBackend:
 
     async def _change(
         self, method: str, path: str, body: Any, doing: str, done: Callable[[Refused], bool] = _never
-    ) -> Change:
+    ) -> StorageChange:
         """Ask for a change; a refusal that says that it is so already is none."""
         try:
-            return Change(True, rest.warnings(await self._rest.change(method, path, body, doing)))
+            return StorageChange(True, rest.warnings(await self._rest.change(method, path, body, doing)))
         except Refused as error:
             if done(error):
                 return _NONE

@@ -105,7 +105,7 @@ class ReplicaView(_View):
     volumes: list[VolumeView] | None = None
 
 
-class Report(_View):
+class PoolReport(_View):
     """What LINSTOR has to say of a pool."""
 
     ret_code: int = 0
@@ -121,7 +121,7 @@ class PoolView(_View):
     free_capacity: Amount | None = None
     total_capacity: Amount | None = None
     supports_snapshots: bool = False
-    reports: list[Report] | None = None
+    reports: list[PoolReport] | None = None
 
 
 class SnapshotView(_View):
