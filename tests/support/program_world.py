@@ -181,7 +181,7 @@ class ProgramWorld:
         text = text.replace("/proc/sys/kernel/random/boot_id", str(self.world / "boot_id"))
         script.write_text(text.replace("/proc/uptime", str(self.world / "uptime")))
         argv = ["/bin/sh", str(script), "systemd", *mode]
-        done = subprocess.run(argv, capture_output=True, timeout=60, check=False, start_new_session=True)
+        done = subprocess.run(argv, capture_output=True, timeout=300, check=False, start_new_session=True)
         assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
         return done.returncode
 

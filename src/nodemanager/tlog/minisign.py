@@ -43,7 +43,7 @@ class PublicKey(NamedTuple):
     @property
     def name(self) -> str:
         """How minisign calls it."""
-        return self.id[::-1].hex().upper()
+        return key_name(self.id)
 
 
 class Signature(NamedTuple):
@@ -54,6 +54,11 @@ class Signature(NamedTuple):
     comment: str
     """What is signed together with the file."""
     of_comment: bytes
+
+
+def key_name(key_id: bytes) -> str:
+    """Return how minisign calls a key: by a number in hexadecimal, without zeros in front."""
+    return f"{int.from_bytes(key_id, 'little'):X}"
 
 
 def parse_keys(text: str) -> list[PublicKey]:
@@ -85,7 +90,7 @@ def verify(keys: Sequence[PublicKey], found: Signature, digest: bytes) -> Mappin
     """
     key = next((one for one in keys if hmac.compare_digest(one.id, found.key_id)), None)
     if key is None:
-        theirs = found.key_id[::-1].hex().upper()
+        theirs = key_name(found.key_id)
         ours = ", ".join(one.name for one in keys) or "none"
         raise BadSignature(f"it is signed with key {theirs}, which is not trusted (trusted: {ours})")
     try:

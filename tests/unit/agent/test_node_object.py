@@ -157,7 +157,7 @@ async def test_a_damaged_bucket_costs_nothing_but_a_warning(
     found = await Housekeeper(bucket, lambda: 0.0).collect_if_due()
     assert found is not None
     assert found.kept == set()
-    assert "it is damaged" in caplog.text
+    assert "which is damaged" in caplog.text
     tree.close()
 
 

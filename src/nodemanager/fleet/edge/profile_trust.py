@@ -57,4 +57,4 @@ def verify(profile: EdgeProfile, keys: Sequence[str], signature: str | None = No
             f" {profile.metadata.name} version {profile.spec.version}: sign it with minisign -t"
             f" '{comment(profile)}'"
         )
-    return Signed(found.key_id[::-1].hex().upper())
+    return Signed(minisign.key_name(found.key_id))

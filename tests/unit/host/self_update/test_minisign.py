@@ -42,6 +42,10 @@ def test_several_keys_are_trusted_and_the_right_one_is_asked() -> None:
     assert minisign.verify(keys, minisign.parse_signature(signature()), DIGEST)["version"] == "0.2.0"
 
 
+def test_a_key_is_called_as_minisign_does_without_zeros_in_front() -> None:
+    assert [one.name for one in minisign.parse_keys(public(b"abcdefg\x0b"))] == ["B67666564636261"]
+
+
 @pytest.mark.parametrize(
     ("keys", "text", "digest", "why"),
     [
