@@ -68,10 +68,11 @@ note() {
     printf '%s\n' "$2" > "$state/$1.new" && flush "${3:-}" && mv -f "$state/$1.new" "$state/$1" && flush "${3:-}"
 }
 
+# With how many seconds the disk has, twice.
 note_tried() {
     note tried "boot=$boot
 began=$began
-boots=$boots" 5
+boots=$boots" "$1"
 }
 
 restart() {
@@ -169,7 +170,7 @@ elif [ -n "$boot" ] && [ "$(value tried boot)" = "$boot" ] && [ "${before_us:-0}
     began=${before_us:-$moment} # we were killed, and the time has gone on
 elif [ -n "$boot" ] || [ "$mode" = count ]; then # the host went down: the time begins anew, but not for ever
     boots=$((boots + 1))
-    note_tried
+    note_tried 5
 fi
 why="it did not prove itself"
 [ "$boots" -lt 3 ] || why="the host went down $boots times meanwhile"
@@ -196,10 +197,15 @@ fi
 noted='' begun=''
 [ ! -e "$state/restarted" ] || begun=yes
 
-# Once, but again where it fails: an agent that is not restarted is the old one, and proves nothing.
+# Once, but again where it fails: an agent that is not restarted is the old one, and proves nothing. While that one
+# works, a disk that is slow may take the time that is left.
 begin() {
-    [ -n "$noted" ] || note_tried || return
-    noted=yes
+    if [ -z "$noted" ]; then
+        note_tried $((1 + (seconds - moment + began) / 2)) || return
+        noted=yes
+        now
+        [ $((moment - began)) -lt "$seconds" ] || return
+    fi
     restart || return
     begun=yes
     note restarted "boot=$boot" 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -223,6 +224,22 @@ async def test_what_does_not_answer_does_not_hold_up_the_way_back(
     assert (world.kind(), world.outcome()) == (OLD, "returned")
     returned = float((world.world / "returned").read_text().split()[0])
     assert returned <= SECONDS + spent + 1
+
+
+async def test_a_disk_that_is_only_slow_is_waited_for_while_the_old_agent_works(world: ProgramWorld) -> None:
+    """As under a backup, where a sync takes longer than the way back may."""
+    await world.upgrader().upgrade(replace(world.order(GOOD), deadline=130))
+    (world.tools / "timeout").write_text('#!/bin/sh\nlimit=$3; shift 3\nlimit=$limit exec "$@"\n')
+    before(
+        world,
+        "sync",
+        """\
+read -r up _ < $world/uptime; up=${up%.*}
+[ "${limit:-20}" -ge 20 ] || { echo "$((up + limit)).00 0" > $world/uptime; exit 137; }
+echo "$((up + 20)).00 0" > $world/uptime""",
+    )
+    world.guard()
+    assert (world.kind(), world.running(), world.outcome()) == (GOOD, GOOD, "proven")
 
 
 async def test_a_systemd_that_does_not_answer_is_not_waited_for(world: ProgramWorld) -> None:
