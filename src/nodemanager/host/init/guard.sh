@@ -165,7 +165,8 @@ boots=$(value tried boots)
 boots=${boots:-0}
 before_us=$(value tried began)
 if [ ! -e "$state/tried" ]; then
-    : # no agent was started yet that the new program is for
+    # We have started no agent yet that is the new program; if it is in place, init is about to.
+    [ "$mode" != count ] || [ -e "$program.new" ] || [ ! -e "$program.previous" ] || note_tried 5
 elif [ -n "$boot" ] && [ "$(value tried boot)" = "$boot" ] && [ "${before_us:-0}" -le "$moment" ]; then
     began=${before_us:-$moment} # we were killed, and the time has gone on
 elif [ -n "$boot" ] || [ "$mode" = count ]; then # the host went down: the time begins anew, but not for ever

@@ -173,6 +173,21 @@ async def test_a_program_that_takes_the_host_down_as_soon_as_it_runs_is_taken_ba
     assert not list(world.state.glob("tried*"))
 
 
+async def test_a_program_that_only_a_boot_starts_is_counted_too(world: ProgramWorld) -> None:
+    """The power went when it was in place, and nobody had written down yet that it would be tried."""
+    await world.upgrader().upgrade(world.order(HANG))
+    world.new.rename(world.program)
+    world.keep()
+    world.cut()
+    downs = 0
+    while world.running() == HANG and downs < 10:
+        downs += 1
+        world.cut()
+    assert (downs, world.kind(), world.running()) == (3, OLD, OLD)
+    world.guard()
+    assert (world.kind(), world.outcome()) == (OLD, "returned")
+
+
 async def test_a_clock_that_went_back_is_another_boot(world: ProgramWorld) -> None:
     """Containers keep the boot id of their host, and count their own time."""
     await world.upgrader().upgrade(world.order(CRASH))
