@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import urllib.error
 import urllib.request
 
@@ -25,5 +26,5 @@ def http_status(url: str, seconds: float) -> int:
     except urllib.error.HTTPError as answer:
         with answer:
             return answer.code
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, http.client.HTTPException) as error:
         raise OSError(f"cannot ask {url}: {error}") from error
