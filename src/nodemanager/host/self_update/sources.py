@@ -77,7 +77,9 @@ def signature_of(source: str) -> str:
 
 
 def _opened(source: str) -> io.BufferedIOBase:
-    if is_address(source):
+    with _told(source):
+        address = is_address(source)
+    if address:
         with _told(source):
             web = urllib.request.build_opener(
                 WebOnly(), urllib.request.HTTPSHandler(context=authorities.client_context())
@@ -109,3 +111,5 @@ def _told(source: str) -> Iterator[None]:
     except OSError as error:
         link = "; it is a link: name the file that it points to" if error.errno == errno.ELOOP else ""
         raise HostError(f"cannot read {source}: {error.strerror or error}{link}") from error
+    except ValueError as error:  # no name of a host, or not in ASCII; a path with a NUL
+        raise HostError(f"cannot fetch {source}: {error}") from error
