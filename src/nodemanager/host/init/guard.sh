@@ -158,6 +158,11 @@ if [ "$(value outcome id)" = "$id" ]; then # all is done but for this
     exit 0
 fi
 
+# The upgrade was withdrawn, and not to the end; or somebody deleted the new program.
+untouched() {
+    [ ! -e "$state/tried" ] && [ ! -e "$program.new" ] && [ "$(digest "$program")" = "$(value intent old)" ]
+}
+
 now
 began=$moment
 boot=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)
@@ -166,7 +171,7 @@ boots=${boots:-0}
 before_us=$(value tried began)
 if [ ! -e "$state/tried" ]; then
     # We have started no agent yet that is the new program; if it is in place, init is about to.
-    [ "$mode" != count ] || [ -e "$program.new" ] || [ ! -e "$program.previous" ] || note_tried 5
+    [ "$mode" != count ] || [ -e "$program.new" ] || [ ! -e "$program.previous" ] || untouched || note_tried 5
 elif [ -n "$boot" ] && [ "$(value tried boot)" = "$boot" ] && [ "${before_us:-0}" -le "$moment" ]; then
     began=${before_us:-$moment} # we were killed, and the time has gone on
 elif [ -n "$boot" ] || [ "$mode" = count ]; then # the host went down: the time begins anew, but not for ever
@@ -213,6 +218,7 @@ begin() {
 }
 
 if [ -e "$program.previous" ]; then
+    ! untouched || finish failed "somebody deleted $program.new; nothing was replaced"
     while :; do
         ! proven || finish proven ""
         [ "$boots" -lt 3 ] || break

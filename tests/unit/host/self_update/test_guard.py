@@ -343,3 +343,20 @@ async def test_without_a_way_back_nothing_is_replaced(world: ProgramWorld) -> No
     assert (world.kind(), world.running(), world.outcome(), counted(world)) == (OLD, OLD, "failed", 0)
     assert "nothing was replaced" in (world.state / "outcome").read_text()
     assert not world.new.exists()
+
+
+@pytest.mark.parametrize("boots", [0, 1])
+async def test_an_upgrade_that_was_half_withdrawn_leaves_the_agent_alone(
+    world: ProgramWorld, boots: int
+) -> None:
+    """The new program is removed first, and where the power goes then, the intent is still there."""
+    await world.upgrader().upgrade(world.order(GOOD))
+    world.new.unlink()
+    world.keep()
+    for _ in range(boots):
+        world.cut()
+    count(world, "systemctl", "*")
+    assert world.guard() == 0
+    assert (world.kind(), world.running(), world.outcome(), counted(world)) == (OLD, OLD, "failed", 0)
+    assert "nothing was replaced" in (world.state / "outcome").read_text()
+    assert not (world.state / "intent").exists()
