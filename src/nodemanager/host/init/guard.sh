@@ -200,7 +200,7 @@ if [ -e "$program.new" ]; then
     echo "$program is $after now; it has $seconds s to prove itself, or $before comes back"
 fi
 
-noted='' begun=''
+noted='' begun='' asked=''
 [ ! -e "$state/restarted" ] || begun=yes
 
 # Once, but again where it fails: an agent that is not restarted is the old one, and proves nothing. While that one
@@ -212,9 +212,25 @@ begin() {
         now
         [ $((moment - began)) -lt "$seconds" ] || return
     fi
-    restart || return
+    if [ "$init" = systemd ]; then
+        restart && restarted
+    else # which wait for the old agent to end, and are not to be ended themselves: the service would be left half-way
+        restart &
+        asked=$!
+    fi
+}
+
+restarted() {
     begun=yes
     note restarted "boot=$boot" 5
+}
+
+# Finds out how a restart ended that nobody waits for.
+answered() {
+    if [ -n "$asked" ] && ! kill -0 "$asked" 2>/dev/null; then
+        ! wait "$asked" || restarted
+        asked=''
+    fi
 }
 
 if [ -e "$program.previous" ]; then
@@ -222,15 +238,16 @@ if [ -e "$program.previous" ]; then
     while :; do
         ! proven || finish proven ""
         [ "$boots" -lt 3 ] || break
+        answered
         now
         if [ $((moment - began)) -ge "$seconds" ]; then
             why="it did not prove itself within $seconds s"
             [ -n "$begun" ] || why="the agent could not be restarted within $seconds s"
             break
         fi
-        if [ -z "$begun" ]; then
+        if [ -z "$begun$asked" ]; then
             begin
-        else
+        elif [ -n "$begun" ]; then
             gone=$(lost)
             if [ -n "$gone" ]; then
                 why=$gone

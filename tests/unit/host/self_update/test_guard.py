@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import configparser
+import contextlib
+import os
+import signal
+import time
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -360,3 +364,31 @@ async def test_an_upgrade_that_was_half_withdrawn_leaves_the_agent_alone(
     assert (world.kind(), world.running(), world.outcome(), counted(world)) == (OLD, OLD, "failed", 0)
     assert "nothing was replaced" in (world.state / "outcome").read_text()
     assert not (world.state / "intent").exists()
+
+
+@pytest.mark.parametrize(
+    "restart",
+    [
+        pytest.param("exec /bin/sleep 120", id="it waits for an agent that hangs"),
+        pytest.param("exit 1", id="it is refused"),
+    ],
+)
+async def test_where_a_restart_is_waited_for_the_way_back_is_not_held_up(
+    world: ProgramWorld, restart: str
+) -> None:
+    """As on OpenRC, which gives the old agent a minute to end."""
+    await world.upgrader().upgrade(world.order(HANG))
+    pid = world.world / "pid"
+    (world.tools / "rc-service").write_text(
+        f"#!/bin/sh\n[ ! -e {world.previous} ] || {{ echo $$ > {pid}; {restart}; }}\n"
+    )
+    (world.tools / "rc-service").chmod(0o755)
+    before(world, "sleep", "/bin/sleep 0.1")
+    began = time.monotonic()
+    world.guard(init="openrc")
+    took = time.monotonic() - began
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+    assert (world.kind(), world.outcome()) == (OLD, "returned")
+    assert f"could not be restarted within {SECONDS} s" in (world.state / "outcome").read_text()
+    assert took < 100

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -92,9 +91,7 @@ def test_a_server_that_begins_drop_by_drop_is_not_waited_for(
         list(sources.pieces(address, 1))
 
 
-@pytest.mark.parametrize("scheme", sorted(DROPS))
-def test_a_probe_does_not_wait_for_one_either(dropping: Callable[[str], str], scheme: str) -> None:
-    address, before = dropping(scheme), time.monotonic()
-    with pytest.raises(OSError):
+def test_a_probe_does_not_wait_for_one_either(dropping: Callable[[str], str]) -> None:
+    address = dropping("http")
+    with pytest.raises(OSError, match=rf"^cannot ask {address}: it takes longer than 1 s$"):
         http_status(address, 1)
-    assert time.monotonic() - before < 15
