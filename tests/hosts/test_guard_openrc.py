@@ -54,12 +54,12 @@ def started(host: OpenRCMachine) -> list[str]:
     return host.machine.run("cat", "/run/started", check=False).stdout.split()
 
 
-def begin(host: OpenRCMachine, name: str) -> None:
+def begin(host: OpenRCMachine, name: str, old: str = OLD) -> None:
     """Do what an upgrade does up to where the guard goes on alone."""
     machine = host.machine
     host.run("rc-service", "nodemanager", "stop", check=False)
     machine.run("rm", "-f", "/run/started", f"{PROGRAM}.new", f"{PROGRAM}.previous", f"{STATE}/outcome")
-    machine.write(PROGRAM, OLD, 0o755)
+    machine.write(PROGRAM, old, 0o755)
     host.run("rc-service", "nodemanager", "start")
     until(lambda: started(host) == ["old"], "the old agent")
     machine.write(f"{PROGRAM}.new", PROGRAMS[name], 0o755)
@@ -95,3 +95,13 @@ def test_what_works_stays_and_what_does_not_is_taken_back(
 
 def outcome(host: OpenRCMachine) -> str:
     return host.machine.run("cat", f"{STATE}/outcome", check=False).stdout
+
+
+def test_an_old_agent_that_does_not_end_does_not_hold_up_the_way_back(host: OpenRCMachine) -> None:
+    """OpenRC gives it 45 s; the guard, which waits for less, ends it."""
+    begin(
+        host, "hang", ALIVE.format(name="old", more="[ -e /run/hung ] || { touch /run/hung; trap '' TERM; }")
+    )
+    until(lambda: "result=returned" in outcome(host), "the outcome", 35)
+    until(lambda: started(host)[1:] and started(host)[-1] == "old", "the old agent")
+    until(lambda: host.run("rc-service", "nodemanager", "status", check=False).returncode == 0, "the service")

@@ -162,13 +162,13 @@ class ProgramWorld:
         self._guard("count")
         (self.world / "running").write_text(f"{self.kind()}\n")
 
-    def guard(self, kill: int = -1) -> int:
+    def guard(self, kill: int = -1, init: str = "systemd") -> int:
         """Run the guard, if init would; it is killed at a point, or lives to its end. Return how it ended."""
         (self.world / "points").write_text("0\n")
         (self.world / "kill").write_text(f"{kill}\n")
-        return self._guard("count") or self._guard()
+        return self._guard("count", init=init) or self._guard(init=init)
 
-    def _guard(self, *mode: str) -> int:
+    def _guard(self, *mode: str, init: str = "systemd") -> int:
         enabled = (self.root / "etc/enabled").exists() and (self.root / "etc/guard.service").exists()
         if not enabled or not (self.state / "guard.sh").exists():
             return 0
@@ -179,8 +179,9 @@ class ProgramWorld:
         text = text.replace("PATH=/usr", f"PATH={self.tools}:/usr", 1)
         script = self.world / "guard.sh"
         text = text.replace("/proc/sys/kernel/random/boot_id", str(self.world / "boot_id"))
+        text = text.replace("/var/log/nodemanager.log", str(self.world / "log"))
         script.write_text(text.replace("/proc/uptime", str(self.world / "uptime")))
-        argv = ["/bin/sh", str(script), "systemd", *mode]
+        argv = ["/bin/sh", str(script), init, *mode]
         done = subprocess.run(argv, capture_output=True, timeout=300, check=False, start_new_session=True)
         assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
         return done.returncode

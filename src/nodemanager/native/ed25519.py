@@ -89,6 +89,17 @@ class _Package:
         self._public = functools.lru_cache(16)(ed25519.Ed25519PublicKey.from_public_bytes)
         """A key that is used again is quicker than a new one; logs have few, and many signatures."""
         self._raw = serialization.Encoding.Raw, serialization.PublicFormat.Raw
+        self._try_out()
+
+    def _try_out(self) -> None:
+        """Make sure that it may: else each signature would be a wrong one to it, and each seed too short."""
+        try:
+            self.public_key(bytes(SEED_SIZE))
+        except Exception as error:  # of the package's own kinds, another one in each version
+            raise Unavailable(
+                "cannot sign or check signatures: this host allows no Ed25519, as where FIPS is enforced;"
+                " allow it in the configuration of OpenSSL, or use the static program"
+            ) from error
 
     def public_key(self, seed: bytes, /) -> bytes:
         # Not public_bytes_raw: Debian 12 has a version of the package without it.

@@ -297,6 +297,28 @@ async def test_an_address_is_asked_itself_and_no_other(address: str) -> None:
     assert result.message == f"not within 2 s: {address}/302 answers 302, not 200"
 
 
+async def test_a_service_that_does_not_speak_http_yet_is_asked_again() -> None:
+    said = [
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200,
+        b"HTTP/1.1 200 OK\r\n\r\n",
+    ]
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(said.pop(0))
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+    steps = Probes(environment.host_runner(), None, asyncio.Event().wait)  # type: ignore[arg-type]
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        probe = ProbeAction(http=HttpProbe(url=f"http://{host}:{port}/"))
+        result = await steps.perform(probe, attempt(timeout=60))
+    assert (result.succeeded, said) == (True, [])
+
+
 async def test_probes_say_why_they_failed() -> None:
     services = MemoryServices(web=ServiceFact(known=True))
     steps = Probes(environment.host_runner(), services, asyncio.Event().wait)  # type: ignore[arg-type]

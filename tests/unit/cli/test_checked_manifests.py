@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -143,3 +144,19 @@ def test_a_host_without_room_for_it_is_served_all_the_same(host: Host) -> None:
     host.kept.parent.write_text("in the way")
     assert host.load() == host.load()
     assert host.checked == 2
+
+
+def test_a_pipe_is_read_once(host: Host) -> None:
+    """As of `apply <(sops decrypt site.yaml)`: read for its digest, it would declare nothing."""
+    read, write = os.pipe()
+    try:
+        os.write(write, manifests.dump([WEB]).encode())
+        os.close(write)
+        checked = CheckedManifests(Vault(str(host.root)), "this build", host.check)
+        found = checked.load([Path(f"/dev/fd/{read}")])
+        checked.keep()
+        checked.close()
+    finally:
+        os.close(read)
+    assert [one.metadata.name for one in found.config_sets] == ["web"]
+    assert not host.kept.exists()

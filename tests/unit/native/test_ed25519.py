@@ -6,6 +6,7 @@ import _ssl
 import builtins
 import ctypes
 import resource
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from nodemanager.native import ed25519, openssl
+from support import cli
 from support.native_module import compiled
 
 pytestmark = pytest.mark.xdist_group("native")  # compiled once
@@ -164,3 +166,33 @@ def test_without_any_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ed25519.Unavailable, match="install it"):
         ed25519.sign(bytes(32), b"")
+
+
+RESTRICTED = """\
+openssl_conf = all
+[all]
+alg_section = algorithms
+[algorithms]
+default_properties = fips=yes
+"""
+"""As where a host allows none but approved algorithms, and Ed25519 is not among them."""
+
+
+@pytest.mark.parametrize("call", ["sign(b'x' * 32, b'')", "verify(b'x' * 32, b'', bytes(64))"])
+def test_where_none_is_allowed_to_it_says_so_and_no_signature_is_called_wrong(
+    tmp_path: Path, call: str
+) -> None:
+    settings = tmp_path / "openssl.cnf"
+    settings.write_text(RESTRICTED)
+    code = f"""\
+from nodemanager.native import ed25519
+try:
+    print(ed25519.{call})
+except ed25519.Unavailable as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
+        env={**cli.environment(), "OPENSSL_CONF": str(settings)},
+    )  # fmt: skip
+    assert done.stdout.startswith("cannot sign or check signatures: this host allows no Ed25519"), done.stderr

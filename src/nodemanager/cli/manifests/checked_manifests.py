@@ -84,10 +84,12 @@ class CheckedManifests:
         self.vault.close()
 
     def _digest(self, paths: Sequence[Path]) -> str:
-        """Return the digest of all that decides what is declared; empty if a file cannot be read."""
+        """Return the digest of all that decides what is declared; empty if a file cannot be read twice."""
         digest = hashlib.sha256(f"{self.program}\n".encode())
         with contextlib.suppress(OSError):
             for path in manifest_files.files(paths):
+                if not path.is_file():  # a pipe: what we read of it, nobody else would
+                    return ""
                 digest.update(hashlib.sha256(path.read_bytes()).digest())
             return digest.hexdigest()
         return ""

@@ -68,10 +68,11 @@ note() {
     printf '%s\n' "$2" > "$state/$1.new" && flush "${3:-}" && mv -f "$state/$1.new" "$state/$1" && flush "${3:-}"
 }
 
+# With how many seconds the disk has, twice.
 note_tried() {
     note tried "boot=$boot
 began=$began
-boots=$boots" 5
+boots=$boots" "$1"
 }
 
 restart() {
@@ -157,6 +158,11 @@ if [ "$(value outcome id)" = "$id" ]; then # all is done but for this
     exit 0
 fi
 
+# The upgrade was withdrawn, and not to the end; or somebody deleted the new program.
+untouched() {
+    [ ! -e "$state/tried" ] && [ ! -e "$program.new" ] && [ "$(digest "$program")" = "$(value intent old)" ]
+}
+
 now
 began=$moment
 boot=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)
@@ -164,12 +170,13 @@ boots=$(value tried boots)
 boots=${boots:-0}
 before_us=$(value tried began)
 if [ ! -e "$state/tried" ]; then
-    : # no agent was started yet that the new program is for
+    # We have started no agent yet that is the new program; if it is in place, init is about to.
+    [ "$mode" != count ] || [ -e "$program.new" ] || [ ! -e "$program.previous" ] || untouched || note_tried 5
 elif [ -n "$boot" ] && [ "$(value tried boot)" = "$boot" ] && [ "${before_us:-0}" -le "$moment" ]; then
     began=${before_us:-$moment} # we were killed, and the time has gone on
 elif [ -n "$boot" ] || [ "$mode" = count ]; then # the host went down: the time begins anew, but not for ever
     boots=$((boots + 1))
-    note_tried
+    note_tried 5
 fi
 why="it did not prove itself"
 [ "$boots" -lt 3 ] || why="the host went down $boots times meanwhile"
@@ -193,31 +200,54 @@ if [ -e "$program.new" ]; then
     echo "$program is $after now; it has $seconds s to prove itself, or $before comes back"
 fi
 
-noted='' begun=''
+noted='' begun='' asked=''
 [ ! -e "$state/restarted" ] || begun=yes
 
-# Once, but again where it fails: an agent that is not restarted is the old one, and proves nothing.
+# Once, but again where it fails: an agent that is not restarted is the old one, and proves nothing. While that one
+# works, a disk that is slow may take the time that is left.
 begin() {
-    [ -n "$noted" ] || note_tried || return
-    noted=yes
-    restart || return
+    if [ -z "$noted" ]; then
+        note_tried $((1 + (seconds - moment + began) / 2)) || return
+        noted=yes
+        now
+        [ $((moment - began)) -lt "$seconds" ] || return
+    fi
+    if [ "$init" = systemd ]; then
+        restart && restarted
+    else # which wait for the old agent to end, and are not to be ended themselves: the service would be left half-way
+        restart &
+        asked=$!
+    fi
+}
+
+restarted() {
     begun=yes
     note restarted "boot=$boot" 5
 }
 
+# Finds out how a restart ended that nobody waits for.
+answered() {
+    if [ -n "$asked" ] && ! kill -0 "$asked" 2>/dev/null; then
+        ! wait "$asked" || restarted
+        asked=''
+    fi
+}
+
 if [ -e "$program.previous" ]; then
+    ! untouched || finish failed "somebody deleted $program.new; nothing was replaced"
     while :; do
         ! proven || finish proven ""
         [ "$boots" -lt 3 ] || break
+        answered
         now
         if [ $((moment - began)) -ge "$seconds" ]; then
             why="it did not prove itself within $seconds s"
             [ -n "$begun" ] || why="the agent could not be restarted within $seconds s"
             break
         fi
-        if [ -z "$begun" ]; then
+        if [ -z "$begun$asked" ]; then
             begin
-        else
+        elif [ -n "$begun" ]; then
             gone=$(lost)
             if [ -n "$gone" ]; then
                 why=$gone

@@ -9,15 +9,14 @@ import io
 import os
 import ssl
 import stat
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from typing import IO, Final
 
+from nodemanager.host import web
 from nodemanager.host.base import HostError
-from nodemanager.native import authorities
 
 MAX_BYTES: Final = 256 * 1024 * 1024
 """Ten times what a program has."""
@@ -44,16 +43,16 @@ class WebOnly(urllib.request.HTTPRedirectHandler):
 
 def pieces(source: str, seconds: float, limit: int = MAX_BYTES) -> Iterator[bytes]:
     """Yield what a file or an address has, within so many seconds; raises HostError if that is too much."""
-    until, total = time.monotonic() + seconds, 0
-    with _opened(source) as stream, _told(source):
+    total = 0
+    with web.Deadline(seconds) as deadline, _told(source, deadline), _opened(source, deadline) as stream:
         # What has come, and not a whole piece: one that comes drop by drop would be waited for without end.
         while piece := stream.read1(PIECE):
             total += len(piece)
             if total > limit:
                 raise HostError(f"cannot use {source}: it has more than {limit // 1024} KiB")
-            if time.monotonic() > until:
-                raise HostError(f"cannot fetch {source}: it takes longer than {seconds:g} s")
+            deadline.check()
             yield piece
+        deadline.check()  # what was cut has an end, too
         if missing := getattr(stream, "length", None):  # what the server has promised, and not sent
             raise HostError(f"cannot fetch {source}: it ended {missing} bytes too early")
 
@@ -76,18 +75,13 @@ def signature_of(source: str) -> str:
     return parts._replace(path=parts.path + SIGNATURE).geturl()
 
 
-def _opened(source: str) -> io.BufferedIOBase:
+def _opened(source: str, deadline: web.Deadline) -> io.BufferedIOBase:
     if is_address(source):
-        with _told(source):
-            web = urllib.request.build_opener(
-                WebOnly(), urllib.request.HTTPSHandler(context=authorities.client_context())
-            )
-            opened: io.BufferedIOBase = web.open(source, timeout=ANSWER_SECONDS)
-            return opened
+        opened: io.BufferedIOBase = web.opener(deadline, WebOnly()).open(source, timeout=ANSWER_SECONDS)
+        return opened
     if not source.startswith("/"):
         raise HostError(f"cannot use {source!r}: give a whole path, or an address with http:// or https://")
-    with _told(source):
-        descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise HostError(f"cannot use {source}: it is not a file")
@@ -95,7 +89,7 @@ def _opened(source: str) -> io.BufferedIOBase:
 
 
 @contextlib.contextmanager
-def _told(source: str) -> Iterator[None]:
+def _told(source: str, deadline: web.Deadline) -> Iterator[None]:
     """Tell what is wrong with a source in our words."""
     try:
         yield
@@ -104,8 +98,15 @@ def _told(source: str) -> Iterator[None]:
     except urllib.error.HTTPError as error:
         with error:
             raise HostError(f"cannot fetch {source}: the server answers {error.code}") from error
-    except (urllib.error.URLError, ssl.SSLError, http.client.HTTPException) as error:
-        raise HostError(f"cannot fetch {source}: {getattr(error, 'reason', error)}") from error
-    except OSError as error:
-        link = "; it is a link: name the file that it points to" if error.errno == errno.ELOOP else ""
-        raise HostError(f"cannot read {source}: {error.strerror or error}{link}") from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise HostError(_why(source, deadline, error)) from error
+
+
+def _why(source: str, deadline: web.Deadline, error: Exception) -> str:
+    if deadline.passed:
+        return f"cannot fetch {source}: it takes longer than {deadline.seconds:g} s"
+    of_the_web = isinstance(error, urllib.error.URLError | ssl.SSLError | http.client.HTTPException)
+    if of_the_web or not isinstance(error, OSError):  # no name of a host, or not in ASCII; a path with a NUL
+        return f"cannot fetch {source}: {getattr(error, 'reason', error)}"
+    link = "; it is a link: name the file that it points to" if error.errno == errno.ELOOP else ""
+    return f"cannot read {source}: {error.strerror or error}{link}"

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import configparser
+import contextlib
+import os
+import signal
+import time
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -172,6 +177,21 @@ async def test_a_program_that_takes_the_host_down_as_soon_as_it_runs_is_taken_ba
     assert not list(world.state.glob("tried*"))
 
 
+async def test_a_program_that_only_a_boot_starts_is_counted_too(world: ProgramWorld) -> None:
+    """The power went when it was in place, and nobody had written down yet that it would be tried."""
+    await world.upgrader().upgrade(world.order(HANG))
+    world.new.rename(world.program)
+    world.keep()
+    world.cut()
+    downs = 0
+    while world.running() == HANG and downs < 10:
+        downs += 1
+        world.cut()
+    assert (downs, world.kind(), world.running()) == (3, OLD, OLD)
+    world.guard()
+    assert (world.kind(), world.outcome()) == (OLD, "returned")
+
+
 async def test_a_clock_that_went_back_is_another_boot(world: ProgramWorld) -> None:
     """Containers keep the boot id of their host, and count their own time."""
     await world.upgrader().upgrade(world.order(CRASH))
@@ -223,6 +243,22 @@ async def test_what_does_not_answer_does_not_hold_up_the_way_back(
     assert (world.kind(), world.outcome()) == (OLD, "returned")
     returned = float((world.world / "returned").read_text().split()[0])
     assert returned <= SECONDS + spent + 1
+
+
+async def test_a_disk_that_is_only_slow_is_waited_for_while_the_old_agent_works(world: ProgramWorld) -> None:
+    """As under a backup, where a sync takes longer than the way back may."""
+    await world.upgrader().upgrade(replace(world.order(GOOD), deadline=130))
+    (world.tools / "timeout").write_text('#!/bin/sh\nlimit=$3; shift 3\nlimit=$limit exec "$@"\n')
+    before(
+        world,
+        "sync",
+        """\
+read -r up _ < $world/uptime; up=${up%.*}
+[ "${limit:-20}" -ge 20 ] || { echo "$((up + limit)).00 0" > $world/uptime; exit 137; }
+echo "$((up + 20)).00 0" > $world/uptime""",
+    )
+    world.guard()
+    assert (world.kind(), world.running(), world.outcome()) == (GOOD, GOOD, "proven")
 
 
 async def test_a_systemd_that_does_not_answer_is_not_waited_for(world: ProgramWorld) -> None:
@@ -311,3 +347,48 @@ async def test_without_a_way_back_nothing_is_replaced(world: ProgramWorld) -> No
     assert (world.kind(), world.running(), world.outcome(), counted(world)) == (OLD, OLD, "failed", 0)
     assert "nothing was replaced" in (world.state / "outcome").read_text()
     assert not world.new.exists()
+
+
+@pytest.mark.parametrize("boots", [0, 1])
+async def test_an_upgrade_that_was_half_withdrawn_leaves_the_agent_alone(
+    world: ProgramWorld, boots: int
+) -> None:
+    """The new program is removed first, and where the power goes then, the intent is still there."""
+    await world.upgrader().upgrade(world.order(GOOD))
+    world.new.unlink()
+    world.keep()
+    for _ in range(boots):
+        world.cut()
+    count(world, "systemctl", "*")
+    assert world.guard() == 0
+    assert (world.kind(), world.running(), world.outcome(), counted(world)) == (OLD, OLD, "failed", 0)
+    assert "nothing was replaced" in (world.state / "outcome").read_text()
+    assert not (world.state / "intent").exists()
+
+
+@pytest.mark.parametrize(
+    "restart",
+    [
+        pytest.param("exec /bin/sleep 120", id="it waits for an agent that hangs"),
+        pytest.param("exit 1", id="it is refused"),
+    ],
+)
+async def test_where_a_restart_is_waited_for_the_way_back_is_not_held_up(
+    world: ProgramWorld, restart: str
+) -> None:
+    """As on OpenRC, which gives the old agent a minute to end."""
+    await world.upgrader().upgrade(world.order(HANG))
+    pid = world.world / "pid"
+    (world.tools / "rc-service").write_text(
+        f"#!/bin/sh\n[ ! -e {world.previous} ] || {{ echo $$ > {pid}; {restart}; }}\n"
+    )
+    (world.tools / "rc-service").chmod(0o755)
+    before(world, "sleep", "/bin/sleep 0.1")
+    began = time.monotonic()
+    world.guard(init="openrc")
+    took = time.monotonic() - began
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+    assert (world.kind(), world.outcome()) == (OLD, "returned")
+    assert f"could not be restarted within {SECONDS} s" in (world.state / "outcome").read_text()
+    assert took < 100
