@@ -272,6 +272,7 @@ def _expected() -> tuple[type[BaseException], ...]:
     for module, name in (
         ("nodemanager.kube.errors", "KubeError"),
         ("nodemanager.kube.manifests", "ManifestError"),
+        ("nodemanager.native.ed25519", "Unavailable"),
         ("nodemanager.runtime.manager", "ManagerError"),
         ("nodemanager.store.base", "StoreError"),
     ):

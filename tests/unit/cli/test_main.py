@@ -193,6 +193,9 @@ def test_a_mistyped_command_is_recognised() -> None:
         pytest.param("kube", 1, "error: cannot patch x: somebody else ?[31mwas faster", id="kube"),
         pytest.param("config", 1, "error: cannot read the kubeconfig: it is a poem", id="config"),
         pytest.param("manifest", 1, "error: cannot read a.yaml: line 3: no", id="manifest"),
+        pytest.param(
+            "signature", 1, "error: cannot check a signature: install python3-cryptography", id="signature"
+        ),
         pytest.param("os", 1, "error: No space left on device", id="os"),
         pytest.param("permission", 1, "error: cannot use /etc/x: Permission denied", id="permission"),
         pytest.param("rename", 1, "error: cannot use a and b: Invalid cross-device link", id="rename"),
