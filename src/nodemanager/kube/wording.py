@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import AnyStr, Final
 
 GAP: Final = " ... "
 _TAIL: Final = 0.6
 """The part of the room that the end gets."""
+_WORD: Final = 24
+"""A word that is longer is cut."""
 
 
 def shorten(text: str, limit: int) -> str:
@@ -17,8 +19,8 @@ def shorten(text: str, limit: int) -> str:
     """
     if len(text) <= limit:
         return text
-    tail = int((limit - len(GAP)) * _TAIL)
-    return text[: limit - len(GAP) - tail] + GAP + text[-tail:]
+    head, tail = _ends(text, limit, " ")
+    return head + GAP + tail
 
 
 def shorten_bytes(text: str, limit: int) -> str:
@@ -26,9 +28,17 @@ def shorten_bytes(text: str, limit: int) -> str:
     data = text.encode("utf-8", "replace")
     if len(data) <= limit:
         return data.decode()
+    head, tail = _ends(data, limit, b" ")
+    return head.decode("utf-8", "ignore") + GAP + tail.decode("utf-8", "ignore")
+
+
+def _ends(text: AnyStr, limit: int, space: AnyStr) -> tuple[AnyStr, AnyStr]:
+    """Return the beginning and the end for which there is room, of whole words unless these are very long."""
     tail = int((limit - len(GAP)) * _TAIL)
-    head = data[: limit - len(GAP) - tail].decode("utf-8", "ignore")
-    return head + GAP + data[-tail:].decode("utf-8", "ignore")
+    head, start = limit - len(GAP) - tail, len(text) - tail
+    before = text.rfind(space, max(head - _WORD, 1), head + 1)
+    after = text.find(space, start - 1, min(start + _WORD, len(text) - 1))
+    return text[: before if before >= 0 else head], text[after + 1 if after >= 0 else start :]
 
 
 def flat(text: str, limit: int) -> str:

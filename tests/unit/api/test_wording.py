@@ -12,11 +12,27 @@ LONG = "cannot do x: " + "because " * 100 + "; do y"
 @pytest.mark.parametrize("limit", [20, 100, 400])
 def test_what_is_left_out_is_in_the_middle(limit: int) -> None:
     for cut in (wording.shorten(LONG, limit), wording.shorten_bytes(LONG, limit)):
-        assert len(cut) == limit
+        assert limit - 12 <= len(cut) <= limit
         assert cut.startswith("cannot")
         assert cut.endswith("; do y")
         assert wording.GAP in cut
     assert wording.shorten(LONG, len(LONG)) == LONG
+
+
+@pytest.mark.parametrize("limit", range(30, 90))
+def test_words_are_left_whole(limit: int) -> None:
+    text = "bondstor is half-flipped: active-backup on node0, balance-rr on node1; every second packet is lost"
+    for cut in (wording.shorten(text, limit), wording.shorten_bytes(text, limit)):
+        assert len(cut) <= limit
+        head, _, tail = cut.partition(wording.GAP)
+        assert text.startswith(head + " ")
+        assert text.endswith(" " + tail)
+
+
+def test_a_word_that_is_too_long_is_cut() -> None:
+    cut = wording.shorten("see " + "x" * 200, 100)
+    assert len(cut) == 100
+    assert cut.startswith("see x")
 
 
 def test_no_character_is_cut_in_half() -> None:
