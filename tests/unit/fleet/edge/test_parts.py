@@ -177,3 +177,14 @@ def test_folders_are_not_expected_on_every_node() -> None:
     cluster = EdgeCluster(spec=EdgeClusterSpec(profile="x", nodes=["a", "b"]))
     assert parts.wanted(plain.spec, cluster).nodes == ()
     assert parts.wanted(VX.spec, cluster) == Wanted(2, ["a", "b"], 20)
+
+
+def test_what_others_wrote_is_in_quotes_only_where_it_cannot_be_shown_as_it_is() -> None:
+    for told, shown in (
+        ("v has 1 of 2 copies", "storage: v has 1 of 2 copies"),
+        ("sick\x1b[2J\nand more", "storage: 'sick\\x1b[2J\\nand more'"),
+        ("", "storage: ''"),
+    ):
+        said = Findings(1)
+        parts.judge({"storage": PartHealth(state="Unhealthy", said=told)}, {}, said)
+        assert [one.message for one in said.found] == [shown]
