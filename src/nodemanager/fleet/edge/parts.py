@@ -97,6 +97,7 @@ def wanted(spec: EdgeProfileSpec, cluster: EdgeCluster) -> Wanted:
         spec.storage.replicas if spec.storage.mode == REPLICATED else 1,
         cluster.spec.nodes if spec.storage.backend == LINSTOR else (),
         (limits.free_space_percent or 0) if limits else 0,
+        spec.storage.pools if spec.storage.backend == LINSTOR else (),
     )
 
 
