@@ -24,7 +24,8 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory import identity
 
 NAMESPACE = "nodemanager"
-START_TIMEOUT = 60.0
+START_TIMEOUT = 600.0
+"""A guard against hanging: on a busy machine a start may take minutes."""
 MODULE = (sys.executable, "-m", "nodemanager")
 _APPLIED = re.compile(r'^nodemanager_configset_apply_total\{.*result="success"\} ([1-9])', re.MULTILINE)
 _FILES = re.compile(r"^nodemanager_file_changes_total\{.*\} (\d+)", re.MULTILINE)

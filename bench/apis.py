@@ -17,8 +17,9 @@ from bench import processes
 from nodemanager.client.auth import load
 from nodemanager.host.process import runner
 
-START_TIMEOUT = 120.0
-STOP_TIMEOUT = 20.0
+START_TIMEOUT = 600.0
+STOP_TIMEOUT = 120.0
+"""Guards against hanging, as is that: on a busy machine starts and ends may take minutes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,9 +64,10 @@ async def _whole(place: Place, api: Api, known: None) -> AsyncIterator[Whole]:
     place.kubectl("apply", "-f", "-", stdin=manifests.dump([secret]))
     async with server.serve(world, tls) as controller:
         more = {
-            "storage": {"linstor": {"url": controller.url, "secret": "linstor-client-tls"}, "piraeus": "lc"},
+            "storage": {"linstor": {"url": controller.url, "secret": "linstor-client-tls"}, "piraeus": "lc",
+                        "pools": [sites.POOL]},
             "kubevirt": {"namespaces": [place.namespace]},
-        }
+        }  # fmt: skip
         async with edge_site.standing(place, api, more=more) as site:
             found = Whole(site, controller)
             for name in ("lc", "a", "b"):

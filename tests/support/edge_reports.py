@@ -47,6 +47,9 @@ class ToldHost:
     """Cards whose link is lost."""
     monitor: int = 100
     vlan: int | None = 100
+    mtu: int = 9000
+    """Of the bond; 0: nothing is said of it."""
+    vlan_mtu: int = 9000
     boot: str = "active"
     change: str = ""
     """Phase of a change of its bond."""
@@ -55,6 +58,7 @@ class ToldHost:
     disk: str = "UpToDate"
     client: bool | None = None
     """Whether there shall be none."""
+    quorum: bool | None = None
     suspended: str = "no"
     peers: int = 1
     peer_disk: str = "UpToDate"
@@ -95,14 +99,15 @@ class ToldHost:
         first = self.cards[0] if self.mode == "active-backup" else ""
         bond = BondState(
             name=self.bond, mode=self.mode, state=self.state, monitor=self.monitor, slaves=slaves,
-            active=first if self.active is None else self.active,
+            mtu=self.mtu, active=first if self.active is None else self.active,
         )  # fmt: skip
         return EdgeState(
             changed_at=_SINCE,
             boot=BootState(entry=self.boot) if self.boot else None,
             links=[
                 *links,
-                LinkState(name=self.bond or VLAN, carrier=True),
+                *([LinkState(name=self.bond, carrier=True, mtu=self.mtu)] if self.bond else []),
+                *([] if self.vlan is None else [LinkState(name=VLAN, carrier=True, mtu=self.vlan_mtu)]),
                 LinkState(name="eth0", carrier=True),
             ],
             bonds=[bond] if self.bond else [],
@@ -123,7 +128,8 @@ class ToldHost:
         ]
         found = [
             DrbdResource(name=one, role="Primary", suspended=self.suspended,
-                         volumes=[DrbdVolume(disk=self.disk, client=self.client)], peers=peers)
+                         volumes=[DrbdVolume(disk=self.disk, client=self.client, quorum=self.quorum)],
+                         peers=peers)
             for one in self.resources
         ]  # fmt: skip
         return DrbdState(version="8.4.11", resources=found, omitted=self.omitted, error=self.drbd_error)

@@ -134,7 +134,7 @@ def site(one: EdgeCluster, now: datetime) -> ObjectHealth:
         why = f"nobody looked since {status.observed_at}; it was {status.phase} then"
         return ObjectHealth(EDGE_CLUSTERS.kind, name, UNTOLD, "Stale", why, status.observed_at)
     state = _SITE_STATES.get(status.phase, UNTOLD)
-    said = f"{status.reason} {status.message}".strip()
+    said = f"{status.message} ({status.reason})" if status.message else status.reason
     return ObjectHealth(EDGE_CLUSTERS.kind, name, state, status.phase, said, status.since or "")
 
 

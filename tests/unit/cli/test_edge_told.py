@@ -101,6 +101,37 @@ def test_a_site_shows_each_node_in_short() -> None:
     assert "half-flipped" in on_screen(both)
 
 
+def test_why_a_site_is_unwell_is_said_first_and_once_and_as_it_was_said() -> None:
+    cut = ToldHost(connection="Connecting")
+    both = site(**{"edge-a": cut, "edge-b": dataclasses.replace(cut, mode="active-backup", quorum=False)})
+    flat = " ".join(on_screen(both).split())
+    (said,) = [one for one in flat.split("SINCE WHY ") if one.startswith("unwell")]
+    why, _, below = said.removeprefix("unwell edgecluster/site Degraded 0s ").partition(" site (agent): ")
+    flipped = "bondstor is half-flipped: balance-rr on edge-a, active-backup on edge-b; every second packet"
+    assert why.startswith(f"network: {flipped} is lost; storage: r0 on edge-a: it is not connected to peer0")
+    assert why.endswith("r0 on edge-b: it is not connected to peer0 (Connecting) (PartUnhealthy)")
+    assert "r0 on edge-b: it has no quorum: writes fail or hang" in why
+    assert "'" not in why
+    assert below.startswith("state -, storage Unhealthy, network Unhealthy, virtualisation nobody tells;")
+    assert "UpToDate without quorum" in node.render(ToldHost(quorum=False).node("edge-b"), [], NOW)
+
+
+def test_what_is_not_to_be_read_above_is_said_of_the_part() -> None:
+    """As of a site whose row has no room for all of it, or is left out as there are so many."""
+    long = site(**{f"edge-{name}": ToldHost(down=("data0",), connection="Timeout") for name in "abcdefgh"})
+    assert "network Unhealthy (edge-a: data0" in " ".join(on_screen(long).split())
+    bad = site(**{"edge-a": ToldHost(), "edge-b": ToldHost(down=("data0",))})
+    many = [
+        EdgeCluster(metadata=ObjectMeta(name=f"site-{number:02}"), status=bad.status)
+        for number in range(screen.MOST)
+    ]
+    last = site(**{"edge-c": ToldHost(), "edge-d": ToldHost(down=("data1",))})
+    found = health.judge(FleetSnapshot(clusters=[*many, last]), NOW)
+    text = screen.render(found, [*many, last], "nodemanager", NOW, output.PLAIN, 400)
+    assert text.count("network Unhealthy, ") == screen.MOST
+    assert text.count("network Unhealthy (edge-d: data1 of bondstor is down), ") == 1
+
+
 def test_a_site_whose_agents_tell_nothing_has_no_such_table() -> None:
     plain = site(a=ToldHost(edge=False))
     assert "TOLD" not in on_screen(plain)

@@ -110,6 +110,11 @@ class DrbdVolume(Struct):
         ""
     )
     client: Annotated[bool | None, meta(_CLIENT)] = None
+    quorum: Annotated[
+        bool | None,
+        meta("Whether it sees enough of its peers to be written to; absent = not known, as of 8.4, which has"
+             " no such thing."),
+    ] = None  # fmt: skip
 
 
 class DrbdPeerVolume(Struct):

@@ -22,6 +22,7 @@ _DEVICE_MAX: Final = 15
 """Longest name of a network device that Linux takes."""
 _CONTROLLER: Final = r"^https?://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$"
 """A server and perhaps a port: no user, no path."""
+_LATER: Final = "; for workflows: nothing reads it yet."
 
 
 class NodeCount(Struct):
@@ -129,7 +130,7 @@ class Storage(Struct):
     replicas: Annotated[int, meta("On how many nodes a replicated volume is.", minimum=2, maximum=16)] = 2
     pools: Annotated[
         list[Annotated[str, meta("A pool.", pattern=_WORD, min_length=1, max_length=48)]],
-        meta("Names of the storage pools.", max_items=16),
+        meta("Names of the storage pools. With linstor, every node shall have each of them.", max_items=16),
     ] = []
     classes: Annotated[
         list[Annotated[str, meta("A class.", pattern=_WORD, min_length=1, max_length=NAME_MAX)]],
@@ -214,8 +215,11 @@ class Thresholds(Struct):
                   " EdgeCluster names is told of until it is back."),
     ] = None  # fmt: skip
     free_space_percent: Annotated[
-        int | None, meta("What has to be free of a pool before it gets replicas.", minimum=0, maximum=100)
-    ] = None
+        int | None,
+        meta("What shall be free of each of storage.pools, or of all pools if that names none; with less, a"
+             " site that is looked at through linstor is unhealthy. Nothing keeps replicas from such a pool"
+             " yet: workflows will.", minimum=0, maximum=100),
+    ] = None  # fmt: skip
 
 
 class Rates(Struct):
@@ -225,17 +229,18 @@ class Rates(Struct):
         str | None, _duration("How often the bridge reads; default 10s. 1s at least, 1m at most.")
     ] = None
     placements_at_once: Annotated[
-        int | None, meta("How many volumes get a replica at the same time.", minimum=1, maximum=64)
+        int | None,
+        meta(f"How many volumes get a replica at the same time{_LATER}", minimum=1, maximum=64),
     ] = None
     resync_ki_bytes: Annotated[
         int | None,
-        meta("How many KiB of a resync a second at most.", minimum=1, maximum=10_000_000),
+        meta(f"How many KiB of a resync a second at most{_LATER}", minimum=1, maximum=10_000_000),
     ] = None
 
 
 class Timeouts(Struct):
     """How long steps of workflows may take."""
 
-    flip: Annotated[str | None, _duration("To flip the bond of one node, and to prove it.")] = None
-    verify: Annotated[str | None, _duration("To prove all paths between two nodes.")] = None
-    stall: Annotated[str | None, _duration("Without progress, until a resync counts as stuck.")] = None
+    flip: Annotated[str | None, _duration(f"To flip the bond of one node, and to prove it{_LATER}")] = None
+    verify: Annotated[str | None, _duration(f"To prove all paths between two nodes{_LATER}")] = None
+    stall: Annotated[str | None, _duration(f"Without progress, until a resync is stuck{_LATER}")] = None

@@ -97,6 +97,7 @@ def wanted(spec: EdgeProfileSpec, cluster: EdgeCluster) -> Wanted:
         spec.storage.replicas if spec.storage.mode == REPLICATED else 1,
         cluster.spec.nodes if spec.storage.backend == LINSTOR else (),
         (limits.free_space_percent or 0) if limits else 0,
+        spec.storage.pools if spec.storage.backend == LINSTOR else (),
     )
 
 
@@ -117,7 +118,7 @@ def judge(parts: Mapping[str, PartHealth], looked: Mapping[str, PartHealth], sai
         blind = [f"{name}: {one.said}" for name, one in looked.items() if one.state == NOT_OBSERVED]
         said.good(findings.PARTS_SEEN, "; ".join(blind))
     unseen = {name for name, one in parts.items() if one.state == UNKNOWN and one == looked.get(name)}
-    unwell = [f"{name}: {one.said!r}" for name, one in parts.items() if one.state == UNHEALTHY]
+    unwell = [f"{name}: {_plain(one.said)}" for name, one in parts.items() if one.state == UNHEALTHY]
     untold = [
         name
         for name, one in parts.items()
@@ -132,3 +133,8 @@ def judge(parts: Mapping[str, PartHealth], looked: Mapping[str, PartHealth], sai
         said.untold(findings.PARTS_HEALTHY, "PartUnknown", "")
     else:
         said.good(findings.PARTS_HEALTHY)
+
+
+def _plain(said: str) -> str:
+    """Return what was said without quotes, unless these show what else is not to be seen."""
+    return said if said and said.isprintable() else repr(said)

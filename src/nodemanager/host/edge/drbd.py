@@ -149,6 +149,8 @@ def _faults(resource: DrbdResource) -> Iterator[str]:
     for volume in resource.volumes:
         if not _is_good(volume):
             yield f"{name}/{volume.volume}: its disk is {volume.disk or 'unknown'}"
+        if volume.quorum is False:
+            yield f"{name}/{volume.volume}: it has no quorum"
     for peer in resource.peers:
         if peer.connection != CONNECTED:
             yield f"{name}: its connection to {peer.name} is {peer.connection or 'unknown'}"

@@ -30,6 +30,7 @@ class _Device(_Kebab, frozen=True):
     minor: int = 0
     disk_state: str = ""
     client: bool | None = None
+    quorum: bool | None = None
 
 
 class _PeerDevice(_Kebab, frozen=True):
@@ -71,7 +72,7 @@ def _resource(found: _Resource, raw: dict[str, Any]) -> DrbdResource:
     return DrbdResource(
         name=found.name, role=found.role, suspended=suspended,
         volumes=[DrbdVolume(volume=one.volume, minor=one.minor, disk=one.disk_state,
-                            client=one.client if one.disk_state == DISKLESS else None)
+                            client=one.client if one.disk_state == DISKLESS else None, quorum=one.quorum)
                  for one in found.devices],
         peers=[_peer(one) for one in found.connections],
     )  # fmt: skip

@@ -13,7 +13,13 @@ from nodemanager.fleet.edge.facts import AgentFacts, Read
 from nodemanager.fleet.edge.findings import Findings
 from nodemanager.fleet.edge.machines import MachineFacts, RunningMachine
 from nodemanager.fleet.edge.parts import PartFacts, SitePartFacts
-from nodemanager.fleet.edge.storage.facts import Replica, ReplicaVolume, StorageFacts, StorageNode
+from nodemanager.fleet.edge.storage.facts import (
+    Replica,
+    ReplicaVolume,
+    StorageFacts,
+    StorageNode,
+    StoragePool,
+)
 from nodemanager.fleet.edge.storage.judging import Wanted
 from nodemanager.kube import conditions
 from support import edge_profiles
@@ -24,9 +30,11 @@ GOOD = ReplicaVolume(0, "UpToDate", "p", {"a": "Established", "b": "Established"
 COPIES = tuple(
     Replica("v", one, volumes=(GOOD,), connections={other: "Connected"}) for one, other in ("ab", "ba")
 )
-WELL = StorageFacts((StorageNode("a"), StorageNode("b")), COPIES)
-LONE = StorageFacts(WELL.nodes, COPIES[:1])
-BLIND = StorageFacts(WELL.nodes, COPIES, unknown=("who knows",))
+POOLS = tuple(StoragePool("edge-pool", one, 90, 100) for one in "ab")
+WELL = StorageFacts((StorageNode("a"), StorageNode("b")), COPIES, POOLS)
+LONE = StorageFacts(WELL.nodes, COPIES[:1], POOLS)
+BLIND = StorageFacts(WELL.nodes, COPIES, POOLS, unknown=("who knows",))
+POORER = StorageFacts(WELL.nodes, COPIES, POOLS[:1])
 RUN = MachineFacts((RunningMachine("vms/db", "Running", ready=True),))
 
 
@@ -83,6 +91,8 @@ def test_a_lost_copy_is_degraded_and_a_blind_backend_unknown() -> None:
     status = looked(PartFacts("LINSTOR x", storage=LONE))
     assert (status.phase, status.reason) == ("Degraded", "PartUnhealthy")
     assert "v has 1 of 2 copies" in status.message
+    status = looked(PartFacts("LINSTOR x", storage=POORER))
+    assert (status.phase, status.message) == ("Degraded", "storage: no pool edge-pool on b")
     status = looked(PartFacts("LINSTOR x", storage=BLIND))
     assert (status.phase, status.reason, status.message) == ("Unknown", "PartUnknown", "storage: who knows")
     found = conditions.get(status.conditions, findings.PARTS_HEALTHY)
@@ -176,4 +186,15 @@ def test_folders_are_not_expected_on_every_node() -> None:
     plain = edge_profiles.typed(edge_profiles.shipped("ubuntu-local-path"))
     cluster = EdgeCluster(spec=EdgeClusterSpec(profile="x", nodes=["a", "b"]))
     assert parts.wanted(plain.spec, cluster).nodes == ()
-    assert parts.wanted(VX.spec, cluster) == Wanted(2, ["a", "b"], 20)
+    assert parts.wanted(VX.spec, cluster) == Wanted(2, ["a", "b"], 20, ["edge-pool"])
+
+
+def test_what_others_wrote_is_in_quotes_only_where_it_cannot_be_shown_as_it_is() -> None:
+    for told, shown in (
+        ("v has 1 of 2 copies", "storage: v has 1 of 2 copies"),
+        ("sick\x1b[2J\nand more", "storage: 'sick\\x1b[2J\\nand more'"),
+        ("", "storage: ''"),
+    ):
+        said = Findings(1)
+        parts.judge({"storage": PartHealth(state="Unhealthy", said=told)}, {}, said)
+        assert [one.message for one in said.found] == [shown]

@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from nodemanager.api.edge.edgecluster import HEALTHY, NOT_OBSERVED, UNHEALTHY, UNKNOWN
 from nodemanager.fleet.edge.storage import facts, judging
-from nodemanager.fleet.edge.storage.facts import Replica, ReplicaVolume, StorageFacts, StorageNode
+from nodemanager.fleet.edge.storage.facts import (
+    DefinedVolume,
+    Replica,
+    ReplicaVolume,
+    StorageFacts,
+    StorageNode,
+    StoragePool,
+)
 from nodemanager.fleet.edge.storage.judging import Wanted
 from support.examples import some
 
@@ -102,3 +109,52 @@ def test_more_copies_than_can_be_joined_are_told_and_not_compared_each_with_each
     assert len(found.faults) == 1 + 32 * 31 // 2
     found = judging.judge(StorageFacts((StorageNode("n0"),), copies[:32]), Wanted(1))
     assert len(found.faults) == 32 * 31 // 2
+
+
+def pool_faults(wanted: Wanted, *pools: StoragePool, replicas: bool = True) -> tuple[str, ...]:
+    nodes = (StorageNode("a"), StorageNode("b"))
+    return judging.judge(StorageFacts(nodes, pools=pools, sees_replicas=replicas), wanted).faults
+
+
+def test_every_node_shall_have_the_pools_of_the_profile() -> None:
+    wanted = Wanted(pools=["fast", "slow"])
+    assert pool_faults(
+        wanted, StoragePool("FAST", "a"), StoragePool("slow", "a"), StoragePool("slow", "b")
+    ) == ("no pool fast on b",)
+    both = [StoragePool(name, node) for name in wanted.pools for node in "ab"]
+    assert pool_faults(wanted, *both) == ()
+    assert pool_faults(Wanted(nodes=["a"], pools=["fast"]), StoragePool("fast", "a")) == (), "b is a guest"
+    assert pool_faults(wanted, replicas=False) == (), "whoever tells of no replicas tells of no pools"
+
+
+def test_how_full_a_pool_is_that_the_profile_does_not_name_is_not_our_business() -> None:
+    full = StoragePool("other", "a", 1, 100)
+    own = [StoragePool("fast", node, 10, 100) for node in "ab"]
+    named = Wanted(free_percent=5, pools=["fast"])
+    assert pool_faults(named, full, *own) == ()
+    assert pool_faults(Wanted(free_percent=20, pools=["Fast"]), full, *own) == (
+        "pool fast on a has 10 % free of 20 %", "pool fast on b has 10 % free of 20 %",
+    )  # fmt: skip
+    assert pool_faults(Wanted(free_percent=5), full, *own) == ("pool other on a has 1 % free of 5 %",)
+    broken = StoragePool("other", "b", fault="no such volume group")
+    assert pool_faults(named, broken, *own) == ("pool other on b: no such volume group",)
+
+
+def test_a_quorum_that_is_off_is_a_fault_where_there_could_be_one() -> None:
+    good = ReplicaVolume(0, "UpToDate", "p", dict.fromkeys(NODES, "Established"))
+
+    def found(quorum: bool | None, copies: int, nodes: int, kind: str = facts.CLIENT) -> tuple[str, ...]:
+        there = NODES[:nodes]
+        replicas = tuple(
+            Replica("v", one, facts.DISKFUL if at < copies else kind, volumes=(good,),
+                    connections=dict.fromkeys(NODES, "Connected"))
+            for at, one in enumerate(there)
+        )  # fmt: skip
+        seen = StorageFacts(tuple(map(StorageNode, there)), replicas, defined=(DefinedVolume("v", quorum),))
+        return judging.judge(seen, Wanted(2)).faults
+
+    off = ("v: its quorum is off, and two sides that lose each other may both write",)
+    assert found(False, 3, 3) == found(False, 2, 3) == off
+    assert found(False, 2, 3, facts.TIE_BREAKER) == off
+    assert found(False, 2, 2) == (), "two nodes cannot have one"
+    assert found(True, 3, 3) == found(None, 3, 3) == ()

@@ -178,11 +178,13 @@ told_hosts = st.builds(
     active=st.sampled_from([None, "data0", "data1", ""]),
     state=st.sampled_from(["up", "down"]),
     down=st.sampled_from([(), ("data0",), ("data0", "data1")]),
+    mtu=st.sampled_from([1500, 9000]),
     boot=st.sampled_from(["active", "passive", "recovery", ""]),
     change=st.sampled_from(["", "Armed", "Restoring", "RestoreFailed"]),
     drbd=st.booleans(),
     resources=st.sampled_from([(), ("r0",), ("r0", "r1")]),
     disk=st.sampled_from(WORDS[2:4]),
+    quorum=st.sampled_from([True, False, None]),
     peers=st.integers(0, 2),
     peer_disk=st.sampled_from(["UpToDate", "Diskless", "Failed", ""]),
     peer_client=st.sampled_from([True, False, None]),
@@ -199,7 +201,8 @@ def is_well(one: ToldHost) -> bool:
     drbd = not one.drbd or (
         not one.drbd_error
         and all(
-            (one.disk == "UpToDate", one.connection == "Connected", one.peers > 0, one.out_of_sync == 0,
+            (one.disk == "UpToDate", one.quorum is not False, one.connection == "Connected",
+             one.peers > 0, one.out_of_sync == 0,
              one.replication in ("Established", "VerifyT"),
              one.peer_disk == "UpToDate" or (one.peer_disk == "Diskless" and one.peer_client is True))
             if one.resources else ()
@@ -218,6 +221,7 @@ def test_never_better_than_what_is_told_and_nothing_of_a_silent_host(hosts: list
         assert all(one.alive == "True" for one in hosts)
         assert all(is_well(one) and one.ready != "AgentSilent" for one in tellers), status.message
         assert len({one.mode for one in tellers}) <= 1
+        assert len({one.mtu for one in tellers}) <= 1
         sends = {one.told().bonds[0].active for one in tellers if one.mode == "active-backup"}
         assert len(tellers) < 2 or not sends or (len(sends) == 1 and "" not in sends)
     for node in status.nodes:

@@ -31,6 +31,15 @@ from support.scripted_server import until
         ),
         pytest.param("destroy connection name:r0 peer-node-id:1 conn-name:b", True, id="gone"),
         pytest.param("create device name:r0 volume:0 minor:1", True, id="new"),
+        pytest.param(
+            "change device name:r0 volume:0 minor:1 disk:UpToDate client:no quorum:no", True, id="no quorum"
+        ),
+        pytest.param("change resource name:r0 role:Primary suspended:quorum", True, id="IO hangs"),
+        pytest.param(
+            "change connection name:r0 peer-node-id:1 conn-name:b connection:StandAlone role:Unknown",
+            True,
+            id="it stands alone",
+        ),
         pytest.param("call helper name:r0 helper:before-resync-target", False, id="a helper"),
         pytest.param("response helper name:r0 helper:change status:0", False, id="a helper of that name"),
         pytest.param("", False, id="nothing"),

@@ -13,6 +13,7 @@ import msgspec
 from nodemanager.fleet.edge.decoding import printable
 from nodemanager.fleet.edge.storage import facts
 from nodemanager.fleet.edge.storage.facts import (
+    DefinedVolume,
     Replica,
     ReplicaVolume,
     StorageFacts,
@@ -25,9 +26,8 @@ ONLINE: Final = "ONLINE"
 """The only good connection of a satellite."""
 _LEAVING_NODE: Final = frozenset({"EVICTED", "EVACUATE", "DELETE"})
 _LEAVING: Final = frozenset({"DELETE", "INACTIVE", "EVACUATE", "EVICTED"})
+_QUORUM: Final = "DrbdOptions/Resource/quorum"
 _CLIENT: Final = frozenset({"DISKLESS", "DRBD_DISKLESS"})
-
-
 Amount = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """KiB, as LINSTOR counts them: no status takes a larger number, nor can it be divided."""
 
@@ -145,6 +145,7 @@ class DefinitionView(_View):
     name: str
     resource_group_name: str = ""
     flags: list[str] | None = None
+    props: dict[str, str] | None = None
     layer_data: list[LayerData] | None = None
 
 
@@ -167,8 +168,8 @@ def volumes(
     definitions: Iterable[DefinitionView],
     replicas: Iterable[ReplicaView],
     snapshots: Iterable[SnapshotView],
-) -> Iterator[str]:
-    """Yield the names of what shall be somewhere, whether or not there is a replica of it.
+) -> Iterator[DefinedVolume]:
+    """Yield what shall be somewhere, whether or not there is a replica of it.
 
     Of a volume that was deleted, linstor-csi keeps the definition for as long as it has snapshots: with
     these, one without a replica is nothing that is missing.
@@ -177,14 +178,15 @@ def volumes(
     kept = {one.resource_name for one in snapshots} - placed
     for one in definitions:
         if one.name not in kept and not _LEAVING.intersection(one.flags or ()):
-            yield printable(one.name)
+            quorum = (one.props or {}).get(_QUORUM)
+            yield DefinedVolume(printable(one.name), quorum != "off" if quorum else None)
 
 
 def storage(
     nodes: Iterable[NodeView],
     replicas: Iterable[ReplicaView],
     pools: Iterable[PoolView],
-    defined: Iterable[str] = (),
+    defined: Iterable[DefinedVolume] = (),
 ) -> StorageFacts:
     """Return what these answers say together."""
     listed = tuple(nodes)

@@ -12,6 +12,7 @@ from nodemanager.api.common.edge_state import (
     DrbdPeer,
     DrbdPeerVolume,
     DrbdResource,
+    DrbdVolume,
     EdgeState,
     VlanState,
 )
@@ -116,12 +117,16 @@ def _change(one: BondChange, now: datetime) -> list[str]:
 
 
 def _resource(one: DrbdResource) -> Iterator[list[str]]:
-    disks = ", ".join(volume.disk or output.UNKNOWN for volume in one.volumes) or output.UNKNOWN
+    disks = ", ".join(map(_disk, one.volumes)) or output.UNKNOWN
     here = [output.one_line(one.name, 40), one.role or output.UNKNOWN, disks]
     if not one.peers:
         yield [*here, "none", _NONE, _NONE, _NONE]
     for peer in one.peers:
         yield [*here, *_peer(peer)]
+
+
+def _disk(volume: DrbdVolume) -> str:
+    return (volume.disk or output.UNKNOWN) + (" without quorum" if volume.quorum is False else "")
 
 
 def _peer(peer: DrbdPeer) -> list[str]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from nodemanager.api.edge import edgecluster
-from nodemanager.api.edge.edgecluster import EdgeCluster
+from nodemanager.api.edge.edgecluster import EdgeCluster, PartHealth
 from nodemanager.cli.views import output
 from nodemanager.cli.views.describe import edgecluster as describe_edgecluster
 from nodemanager.cli.views.edge import agent_tables, node_tables
 from nodemanager.cli.views.output import Style
+from nodemanager.fleet import health
 from nodemanager.fleet.health import (
     EVERYTHING,
     OK,
@@ -34,6 +36,8 @@ KINDS: Final = {
 }
 MOST: Final = 12
 """So many objects of a kind are named; a screen has an end."""
+_WHY: Final = 320
+"""So much is said of why: two faults of a site in full, as agents tell them."""
 WIDE: Final = 120
 """From so many columns on, names have more room."""
 _COLOURS: Final = {OK: "green", UNDERWAY: "blue", UNTOLD: "yellow", UNWELL: "red"}
@@ -59,7 +63,7 @@ def render(
     if rows:
         lines += [*output.TableWriter(["STATE", "WHAT", "IS", "SINCE", "WHY"], style).lines(rows), ""]
     for one in clusters:
-        lines += [*_site(one, now), ""]
+        lines += [*_site(one, now, [row[-1] for row in rows]), ""]
     if not found.objects:
         lines = [*lines[:1], "there is nothing yet: no host, no set, no maintenance and no edge site"]
     return output.wrapped("\n".join(line.rstrip() for line in lines).rstrip(), width) + "\n"
@@ -84,7 +88,7 @@ def _named(objects: Sequence[ObjectHealth], now: datetime, width: int) -> list[l
             output.one_line(f"{one.kind.lower()}/{one.name}", name_most),
             output.one_line(one.word, word_most) or "-",
             output.age(one.since, now) if one.since else "-",
-            output.one_line(one.message, 200),
+            output.one_line(one.message, _WHY),
         ]
         for one in bad[:MOST]
     ]
@@ -93,12 +97,13 @@ def _named(objects: Sequence[ObjectHealth], now: datetime, width: int) -> list[l
     return rows
 
 
-def _site(cluster: EdgeCluster, now: datetime) -> list[str]:
-    """Return what is to be said of a site besides: its parts, and its nodes, unless all of it is old."""
+def _site(cluster: EdgeCluster, now: datetime, told: Collection[str]) -> list[str]:
+    """Return what is said of a site beside what was told: its parts, and its nodes, unless all is old."""
     status, name = cluster.status, output.one_line(cluster.metadata.name)
     if edgecluster.is_old(status, now):
         return [f"{name}: what was seen last is not shown, as it is old; nodemanager describe ecl {name}"]
-    words = describe_edgecluster.part_words
+    why = output.one_line(health.site(cluster, now).message, _WHY)
+    words = partial(_part, why if why in told else "")
     state = f"{status.observed.state or '?'}" if status.observed else "-"
     said = (
         f"state {state}, storage {words(status.storage)}, network {words(status.network)},"
@@ -107,8 +112,15 @@ def _site(cluster: EdgeCluster, now: datetime) -> list[str]:
     head = f"{name} ({status.source}): {said}"
     table = output.TableWriter(["NODE", "ROLE", "HEARTBEAT", "LAST", "AGENT", "TASKS", "MESSAGE"])
     lines = [head, *table.lines([describe_edgecluster.node_row(one, now) for one in status.nodes])]
-    if told := agent_tables.rows(status.nodes):
-        lines += ["", *output.TableWriter(agent_tables.COLUMNS).lines(told)]
+    if by_agents := agent_tables.rows(status.nodes):
+        lines += ["", *output.TableWriter(agent_tables.COLUMNS).lines(by_agents)]
     if beside := node_tables.rows(status.nodes):
         lines += ["", *output.TableWriter(node_tables.COLUMNS).lines(beside)]
     return lines
+
+
+def _part(told: str, part: PartHealth | None) -> str:
+    """Return how a part is; why, unless that was told above."""
+    if part is not None and part.said and part.said in told:
+        return part.state
+    return describe_edgecluster.part_words(part)

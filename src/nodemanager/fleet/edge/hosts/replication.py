@@ -44,6 +44,8 @@ def faults_here(resource: DrbdResource) -> Iterator[str]:
     """Yield what a host sees that is wrong with one of its resources."""
     if resource.suspended not in ("", RUNS):
         yield f"its IO is suspended ({resource.suspended})"
+    if any(volume.quorum is False for volume in resource.volumes):
+        yield "it has no quorum: writes fail or hang"
     for volume in resource.volumes:
         if fault := _disk_fault(volume):
             yield f"its disk is {fault}"

@@ -47,7 +47,8 @@ def judge(told: Mapping[str, EdgeState], spec: EdgeProfileSpec) -> StorageVerdic
     if spec.topology.links in (DIRECT, ISOLATED) and list(modes) == [ACTIVE_BACKUP]:
         dark, untold = _ends(bonds, wanted.bond)
         faults, unknown = [*dark, *faults], [*untold, *unknown]
-    faults = [*_mode_faults(modes, spec, wanted), *_unrestored(told, wanted.bond), *faults]
+    sizes = _size_faults({host: told[host] for host in bonds}, wanted)
+    faults = [*_mode_faults(modes, spec, wanted), *_unrestored(told, wanted.bond), *sizes, *faults]
     summary = f"{wanted.bond} is {next(iter(modes), '')} on {plural(len(told), 'node')}"
     word = UNHEALTHY if faults else UNKNOWN if unknown else HEALTHY
     return StorageVerdict(word, tuple(faults), tuple(unknown), summary)
@@ -62,6 +63,23 @@ def _mode_faults(modes: Mapping[str, list[str]], spec: EdgeProfileSpec, wanted: 
         mode = next(iter(modes))
         if mode not in (wanted.modes.single, wanted.modes.multi):
             yield f"{wanted.bond} is {mode or 'of no known mode'}, which is no mode of the profile"
+
+
+def _size_faults(told: Mapping[str, EdgeState], wanted: SiteNetwork) -> Iterator[str]:
+    """Yield which of bond and VLANs takes larger packets on one host than on another, which drops them.
+
+    An MTU that is not known (0) proves nothing.
+    """
+    for name in (wanted.bond, *(vlan.name for vlan in wanted.vlans)):
+        sizes: dict[int, list[str]] = {}
+        for host, state in told.items():
+            # A bond has its own; a VLAN has it as a link.
+            found = [one.mtu for one in state.bonds if one.name == name]
+            found += [one.mtu for one in state.links if one.name == name]
+            sizes.setdefault(next(filter(None, found), 0), []).append(host)
+        known = ", ".join(f"{mtu} on {' and '.join(on)}" for mtu, on in sizes.items() if mtu)
+        if len(sizes.keys() - {0}) > 1:
+            yield f"{name} differs in MTU: {known}; larger packets are lost"
 
 
 def _ends(bonds: Mapping[str, BondState], bond: str) -> tuple[list[str], list[str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 UP_TO_DATE: Final = "UpToDate"
 INCONSISTENT: Final = "Inconsistent"
@@ -80,6 +80,14 @@ class StoragePool:
     fault: str = ""
 
 
+class DefinedVolume(NamedTuple):
+    """A resource that shall be somewhere."""
+
+    name: str
+    quorum: bool | None = None
+    """Whether copies write only while they see enough of the others; None: nobody says."""
+
+
 @dataclass(frozen=True, slots=True)
 class StorageFacts:
     """All that one look at a backend has seen."""
@@ -93,14 +101,14 @@ class StorageFacts:
     """What else is not known, for people."""
     sees_replicas: bool = True
     """Whether this backend tells of replicas at all: not every part of one does."""
-    defined: tuple[str, ...] = ()
-    """Resources that shall be there: of some of them there may be no replica at all."""
+    defined: tuple[DefinedVolume, ...] = ()
+    """What shall be there: of some of it there may be no replica at all."""
     note: str = ""
     """What else people may want to know."""
 
     def resources(self) -> dict[str, list[Replica]]:
         """Return the replicas of each resource, which may be none."""
-        found: dict[str, list[Replica]] = {name: [] for name in self.defined}
+        found: dict[str, list[Replica]] = {one.name: [] for one in self.defined}
         for one in self.replicas:
             found.setdefault(one.resource, []).append(one)
         return found

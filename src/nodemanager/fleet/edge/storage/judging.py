@@ -30,7 +30,9 @@ class Wanted:
     nodes: Collection[str] = ()
     """Who shall be there; empty: whoever the backend knows."""
     free_percent: int = 0
-    """What shall be free of every pool."""
+    """What shall be free of each of these pools."""
+    pools: Collection[str] = ()
+    """What every node shall have; empty: whatever pools there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ def judge(seen: StorageFacts, wanted: Wanted) -> StorageVerdict:
         found = judge_resource(name, replicas, min(wanted.copies, max(1, len(seen.nodes))))
         faults += found.faults
         unknown += found.unknown
+    faults += _quorum_faults(seen)
     state = UNHEALTHY if faults else UNKNOWN if unknown else HEALTHY if seen.sees_replicas else NOT_OBSERVED
     return StorageVerdict(state, tuple(faults), tuple(unknown), _summary(seen))
 
@@ -138,6 +141,16 @@ def _replication_faults(name: str, one: Replica, other: Replica) -> Iterator[str
             yield f"{name}: {one.node} with {other.node} is {said or 'in no known state'}"
 
 
+def _quorum_faults(seen: StorageFacts) -> Iterator[str]:
+    """Yield what has no quorum, and could have: of three copies, or of two and a third node to break ties."""
+    able = sum(node.online and not node.leaving for node in seen.nodes)
+    found = seen.resources()
+    for one in seen.defined:
+        copies = sum(each.kind == facts.DISKFUL for each in found[one.name])
+        if one.quorum is False and (copies > 2 or (copies == 2 and able > 2)):
+            yield f"{one.name}: its quorum is off, and two sides that lose each other may both write"
+
+
 def _node_faults(seen: StorageFacts, wanted: Wanted) -> Iterator[str]:
     known = {one.name for one in seen.nodes}
     for name in sorted(set(wanted.nodes) - known):
@@ -150,9 +163,18 @@ def _node_faults(seen: StorageFacts, wanted: Wanted) -> Iterator[str]:
 
 
 def _pool_faults(seen: StorageFacts, wanted: Wanted) -> Iterator[str]:
+    # LINSTOR takes names that differ in case only for the same.
+    there = {(pool.node, pool.name.lower()) for pool in seen.pools}
+    named = {name.lower() for name in wanted.pools}
+    for node in seen.nodes if seen.sees_replicas else ():
+        if node.name in (wanted.nodes or {node.name}):
+            lacking = [name for name in wanted.pools if (node.name, name.lower()) not in there]
+            yield from (f"no pool {name} on {node.name}" for name in lacking)
     for pool in seen.pools:
         if pool.fault:
             yield f"pool {pool.name} on {pool.node}: {pool.fault}"
+        elif named and pool.name.lower() not in named:
+            continue
         elif pool.total_kib and pool.free_kib is not None:
             free = 100 * pool.free_kib / pool.total_kib
             if free < wanted.free_percent:
