@@ -15,7 +15,8 @@ import pytest
 from nodemanager.host import edge
 from nodemanager.host.base import How
 from nodemanager.host.edge import deadman
-from nodemanager.host.edge.bond_records import SCRIPT, BondPlan
+from nodemanager.host.edge.bond_plans import BondPlan
+from nodemanager.host.edge.bond_records import SCRIPT
 from nodemanager.host.process.runner import Completed
 from support.fleet import until
 from support.nspawn import Machine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.fleet import until
-from support.lab import figures
+from support.lab import figures, networkd
 from support.lab.agents import AgentLab, AgentNode
 from support.lab.delivery import SECONDS
 from support.lab.flips import (
@@ -16,12 +16,14 @@ from support.lab.flips import (
     LONG,
     REVERT,
     STAGE,
+    all_arrives,
     arm,
+    back,
     probe,
     restart_networkd,
     succeeds,
 )
-from support.lab.site import NICS, Site, address
+from support.lab.site import BOND, NICS, Site, address
 
 
 @pytest.fixture
@@ -90,3 +92,38 @@ def test_a_flip_of_one_end_is_taken_back_as_its_probe_loses_packets(nodes: list[
     figures.note("bond_flip", f"half-flipped: {status['message']}")
     until(lambda: node.is_whole(BEFORE), "the bond is back", SECONDS)
     assert (node.declared(), node.timers()) == (BEFORE, [])
+
+
+def choose_cards(node: AgentNode) -> None:
+    """Have a file for each card: only so can one of them be told to be the primary one."""
+    node.guest.run("rm", "-f", f"{networkd.FOLDER}/20-slaves.network")
+    for nic in NICS:
+        text = f"[Match]\nName={nic}\n\n[Network]\nBond={BOND}\n"
+        node.guest.write(f"{networkd.FOLDER}/20-{nic}.network", text)
+    restart_networkd(node)
+    until(lambda: node.is_whole(AFTER), "the bond is as it was", SECONDS)
+
+
+def test_both_ends_go_back_to_a_mode_in_which_one_card_sends(lab: AgentLab, site: Site) -> None:
+    """Each by a task of its own that commits; the primary card is why both send by the same one."""
+    for node in lab.nodes:
+        node.make_bond(AFTER)
+        choose_cards(node)
+    lab.start()
+    stage = back(STAGE, primary=NICS[1])
+    tasks = [
+        node.give(
+            stage, back(arm(LONG)), back(FLIP), probe(address(1 - number), session="back"), back(COMMIT)
+        )
+        for number, node in enumerate(lab.nodes)
+    ]
+    for node, task in zip(lab.nodes, tasks, strict=True):
+        status = node.ended(task)
+        assert status["phase"] == "Succeeded", status
+        assert (node.declared(), node.timers(), node.sends()) == (BEFORE, [], NICS[1])
+    all_arrives(site)
+    for node in lab.nodes:
+        restart_networkd(node)
+    until(lambda: all(node.is_whole(BEFORE) for node in lab.nodes), "the bonds are as they were", SECONDS)
+    until(lambda: all(node.sends() == NICS[1] for node in lab.nodes), "the primary cards send", SECONDS)
+    all_arrives(site)

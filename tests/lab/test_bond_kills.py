@@ -1,7 +1,8 @@
 """A flip of a real bond whose agent is killed, between any two steps and in the middle of one.
 
 Whatever is killed, and whenever: the bond ends with all its cards in one of two modes, the old one or the one
-that was committed, and what its files say is the same.
+that was committed, and what its files say is the same. Where both ends have the same mode, nothing is
+lost between them.
 """
 
 from __future__ import annotations
@@ -21,15 +22,17 @@ from support.lab.flips import (
     GATE,
     GO_ON,
     LONG,
+    REVERT,
     SHORT,
     STAGE,
     Step,
+    all_arrives,
     arm,
     restart_networkd,
     restored,
     succeeds,
 )
-from support.lab.site import BOND
+from support.lab.site import BOND, NICS, Site
 
 WHEN_EMPTY = f"while read -r cards < /sys/class/net/{BOND}/bonding/slaves; do :; done; "
 """Waits, without a process of its own, for the moment in which a bond that is flipped has no cards."""
@@ -40,6 +43,7 @@ def node(lab: AgentLab) -> Iterator[AgentNode]:
     """The first guest, whose agent runs; bonds of both are as systemd-networkd made them."""
     for one in lab.nodes:
         one.make_bond(BEFORE)
+        one.send_by(NICS[0])  # over direct cables both ends have to; systemd-networkd takes any
     node = lab.nodes[0]
     node.guest.run("rm", "-f", GO_ON)
     node.start()
@@ -57,7 +61,9 @@ def node(lab: AgentLab) -> Iterator[AgentNode]:
         pytest.param([STAGE, arm(LONG), FLIP, COMMIT], AFTER, "Committed", id="commit"),
     ],
 )
-def test_the_agent_is_killed_after(node: AgentNode, steps: list[Step], mode: str, told: str) -> None:
+def test_the_agent_is_killed_after(
+    node: AgentNode, site: Site, steps: list[Step], mode: str, told: str
+) -> None:
     succeeds(node, *steps)
     node.kill()
     assert node.mode() == (AFTER if FLIP in steps else BEFORE)
@@ -68,6 +74,8 @@ def test_the_agent_is_killed_after(node: AgentNode, steps: list[Step], mode: str
     until(lambda: node.is_whole(mode), f"the bond is {mode}", SECONDS)
     assert not node.runs(), "nobody but the dead-man did that, and nobody was there to ask"
     assert (node.declared(), node.timers()) == (mode, [])
+    if mode == BEFORE:
+        all_arrives(site)
     node.guest.set_carrier("outside", up=True)
     node.start()
     until(lambda: node.change() == told, f"the agent that is back tells {told}", SECONDS)
@@ -93,7 +101,7 @@ def test_the_agent_is_killed_in_the_middle_of_a_flip_which_goes_on(node: AgentNo
     assert (node.declared(), node.timers()) == (AFTER, [])
 
 
-def test_a_bond_left_in_pieces_is_put_together_by_the_dead_man(node: AgentNode) -> None:
+def test_a_bond_left_in_pieces_is_put_together_by_the_dead_man(node: AgentNode, site: Site) -> None:
     """All that the agent had started is killed with it, while the bond is down and has no cards."""
     task = node.give(STAGE, arm(SHORT), FLIP, COMMIT)
     when_empty(node, f"echo 1 > {CGROUP}/cgroup.kill")
@@ -106,15 +114,18 @@ def test_a_bond_left_in_pieces_is_put_together_by_the_dead_man(node: AgentNode) 
     assert status["phase"] != "Succeeded", status
     assert node.is_whole(BEFORE)
     assert (node.declared(), node.timers()) == (BEFORE, [])
+    all_arrives(site)
 
 
-def test_networkd_started_in_the_middle_of_a_flip(node: AgentNode) -> None:
+def test_networkd_started_in_the_middle_of_a_flip(node: AgentNode, site: Site) -> None:
     """It may take cards back that it sees leave; then the flip fails, and is taken back as a whole."""
     task = node.give(STAGE, arm(LONG), FLIP, COMMIT)
     when_empty(node, "systemctl start systemd-networkd.service")
     mode = AFTER if node.ended(task)["phase"] == "Succeeded" else BEFORE
     until(lambda: node.is_whole(mode), f"the bond is {mode}, as its task says", SECONDS)
     assert (node.declared(), node.timers()) == (mode, [])
+    if mode == BEFORE:
+        all_arrives(site)
 
 
 def test_an_agent_that_is_back_in_time_ends_its_task(node: AgentNode) -> None:
@@ -130,7 +141,7 @@ def test_an_agent_that_is_back_in_time_ends_its_task(node: AgentNode) -> None:
     assert (node.declared(), node.timers()) == (AFTER, [])
 
 
-def test_an_agent_that_is_back_too_late_takes_its_task_back(node: AgentNode) -> None:
+def test_an_agent_that_is_back_too_late_takes_its_task_back(node: AgentNode, site: Site) -> None:
     """The dead-man was first; also with systemd-networkd restarted while the bond was flipped."""
     task = node.give(STAGE, arm(SHORT), FLIP, GATE, COMMIT)
     until(lambda: node.step(task, "gate") == "Running", "the task is at its gate", SECONDS)
@@ -144,3 +155,23 @@ def test_an_agent_that_is_back_too_late_takes_its_task_back(node: AgentNode) -> 
     assert status["phase"] != "Succeeded", status
     assert node.is_whole(BEFORE)
     assert (node.declared(), node.timers()) == (BEFORE, [])
+    all_arrives(site)
+
+
+@pytest.mark.parametrize("way", ["revert", "dead-man"])
+def test_the_card_that_sends_is_the_same_one_again(
+    node: AgentNode, lab: AgentLab, site: Site, way: str
+) -> None:
+    """It is not the one that the kernel would take by itself; the other end goes on to send by it."""
+    for one in lab.nodes:
+        one.send_by(NICS[1])
+    all_arrives(site)
+    succeeds(node, STAGE, arm(LONG if way == "revert" else SHORT), FLIP)
+    if way == "revert":
+        succeeds(node, REVERT)
+    else:
+        node.kill()
+        until(lambda: restored(node), "the dead-man has put the bond back", SECONDS)
+    until(lambda: node.is_whole(BEFORE), "the bond is back", SECONDS)
+    assert [one.sends() for one in lab.nodes] == [NICS[1], NICS[1]]
+    all_arrives(site)

@@ -1,8 +1,4 @@
-"""A host in a folder with a bond, systemd-networkd and a clock; `ip`, `systemctl`, `systemd-run` are fakes.
-
-They keep to the kernel's rules (a bond changes its mode only while it is down and empty), note every call,
-and kill who runs them at the call that a test says.
-"""
+"""A host in a folder with a bond, systemd-networkd and a clock; its programs are fakes."""
 
 from __future__ import annotations
 
@@ -22,102 +18,14 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.process import runner
 from nodemanager.host.process.runner import Completed
 from support import scripts
+from support.edge_fakes import COMMON, FIELD, IP, RECORD, SYSTEMCTL, SYSTEMD_RUN, TIMEOUT
 
-BOND, CARDS = "bondstor", ("eth1", "eth2")
+BOND, CARDS, VLAN = "bondstor", ("eth1", "eth2"), "bondstor.100"
 BEFORE, AFTER = "active-backup", "balance-rr"
 NETDEV = f"[NetDev]\nName={BOND}\nKind=bond\n\n[Bond]\n# why\nMode={BEFORE}\nMIIMonitorSec=100ms\n"
 NETWORKD = ("systemd-networkd.service", "systemd-networkd.socket")
 STATE = "/var/lib/nodemanager"
 NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)
-
-FIELD, RECORD = "\x1f", "\x1e"
-"""What ends a word of a noted call, and a call."""
-
-# In sh, because a flip is dozens of calls, and Python takes thirty times as long to start.
-_COMMON = f"""
-set -eu
-set -- "${{0##*/}}" "$@"
-IFS='{FIELD}'
-printf '%s{RECORD}' "$*" >>"$world/calls"
-unset IFS
-shift
-if [ -e "$world/kill" ] && [ "$(tr -dc '{RECORD}' <"$world/calls" | wc -c)" -eq "$(cat "$world/kill")" ]; then
-    kill -KILL "$PPID"
-    exit 1
-fi
-fail() {{ echo "$1" >&2; exit 1; }}
-get() {{ got=; read -r got <"$1" || [ -e "$1" ]; }}
-"""
-_IP = """
-net=$root/sys/class/net
-[ "$1 $2 $3" = "link set dev" ] || fail "what is $*?"
-name=$4 state=$net/$4/operstate bonding=$net/$4/bonding
-shift 4
-case $* in
-up) echo up >"$state"; echo 0x1403 >"$net/$name/flags" ;;
-down) echo down >"$state"; echo 0x1402 >"$net/$name/flags" ;;
-nomaster)
-    for slaves in "$net"/*/bonding/slaves; do
-        get "$slaves"
-        left=
-        for one in $got; do [ "$one" = "$name" ] || left="${left:+$left }$one"; done
-        echo "$left" >"$slaves"
-        [ -n "$left" ] || echo 2a:00:00:00:00:01 >"${slaves%/bonding/slaves}/address"
-    done ;;
-"master "*)
-    get "$state"
-    [ "$got" != up ] || fail "RTNETLINK answers: Operation not permitted"
-    get "$net/$2/bonding/slaves"
-    have=$got
-    if [ -z "$have" ]; then get "$net/$name/bonding_slave/perm_hwaddr"; echo "$got" >"$net/$2/address"; fi
-    case " $have " in *" $name "*) ;; *) have="${have:+$have }$name" ;; esac
-    echo "$have" >"$net/$2/bonding/slaves"
-    echo up >"$state" ;;
-"type bond mode "*)
-    get "$bonding/slaves"
-    [ -z "$got" ] || fail "RTNETLINK answers: Directory not empty"
-    get "$state"
-    [ "$got" != up ] || fail "RTNETLINK answers: Device or resource busy"
-    echo "$4 9" >"$bonding/mode" ;;
-"address "*) echo "$2" >"$net/$name/address" ;;
-"type bond primary "*) echo "$4" >"$bonding/primary" ;;
-*) fail "what is $name $*?" ;;
-esac
-"""
-_SYSTEMCTL = """
-cd "$world/units"
-verb=$1 seen=
-shift
-IFS= # patterns are expanded, and nothing is split
-for one in "$@"; do
-    case $one in -*) continue ;; esac
-    seen=1
-    case $verb in
-    is-active) [ -e "$one" ] || exit 3 ;;
-    stop) rm -f -- $one ;;
-    start) : >>"$one" ;;
-    esac
-done
-[ -n "$seen" ] || [ "$verb" = is-active ] || fail "Too few arguments."
-"""
-_SYSTEMD_RUN = f"""
-import json, os, sys
-argv = sys.argv[1:]
-with open(world + "/calls", "a") as file:
-    file.write({FIELD!r}.join(["systemd-run", *argv]) + {RECORD!r})
-if os.path.exists(world + "/kill"):
-    with open(world + "/calls") as calls, open(world + "/kill") as kill:
-        if calls.read().count({RECORD!r}) == int(kill.read()):
-            os.kill(os.getppid(), 9)
-            sys.exit(1)
-options = dict(one[2:].partition("=")[::2] for one in argv if one.startswith("--"))
-timer = world + "/units/" + options["unit"] + ".timer"
-if os.path.exists(timer):
-    sys.exit("unit was already loaded")
-command = argv[[n for n, one in enumerate(argv) if not one.startswith("--")][0]:]
-with open(timer, "w") as file:
-    file.write(json.dumps([int(options["on-active"]), command]))
-"""
 
 
 class EdgeHost:
@@ -129,9 +37,14 @@ class EdgeHost:
 
     def make(self) -> None:
         """Make it anew: a bond of two cards in active-backup."""
-        for one in (self.world / "units", self.bin, self.root / "etc/systemd/network",
-                    self.root / "var/lib/nodemanager"):  # fmt: skip
-            one.mkdir(parents=True)
+        for place in (
+            "world/units",
+            "world/addresses",
+            "bin",
+            "root/etc/systemd/network",
+            "root/var/lib/nodemanager",
+        ):
+            (self.root.parent / place).mkdir(parents=True)
         (self.world / "calls").touch()
         for name in NETWORKD:
             (self.world / "units" / name).touch()
@@ -140,25 +53,60 @@ class EdgeHost:
         for card in CARDS:
             self.file(f"20-{card}.network", f"[Match]\nName={card}\n\n[Network]\nBond={BOND}\n")
         places = f"world={shlex.quote(str(self.world))} root={shlex.quote(str(self.root))}"
-        for name, body in (("ip", _IP), ("systemctl", _SYSTEMCTL)):
-            scripts.write(self.bin / name, places + _COMMON + body)
-        run = f"world = {str(self.world)!r}{_SYSTEMD_RUN}"
+        for name, body in (("ip", IP), ("systemctl", SYSTEMCTL)):
+            scripts.write(self.bin / name, places + COMMON + body)
+        scripts.write(self.bin / "timeout", places + TIMEOUT)
+        scripts.write(self.bin / "sleep", "exit 0")
+        run = f"world = {str(self.world)!r}{SYSTEMD_RUN}"
         scripts.write(self.bin / "systemd-run", run, f"{sys.executable} -IS")
 
-    def _sysfs(self) -> None:
-        net = self.root / "sys/class/net"
+    def _sysfs(self, bond: str = BOND, cards: Sequence[str] = CARDS) -> None:
         texts = {
-            f"{BOND}/uevent": "DEVTYPE=bond", f"{BOND}/operstate": "up", f"{BOND}/mtu": "9000",
-            f"{BOND}/flags": "0x1403", f"{BOND}/address": "52:54:00:00:00:00",
-            f"{BOND}/bonding/mode": f"{BEFORE} 1", f"{BOND}/bonding/slaves": " ".join(CARDS),
-            f"{BOND}/bonding/miimon": "100", f"{BOND}/bonding/primary": "",
+            f"{bond}/uevent": "DEVTYPE=bond", f"{bond}/operstate": "up", f"{bond}/mtu": "9000",
+            f"{bond}/flags": "0x1403", f"{bond}/address": "52:54:00:00:00:00",
+            f"{bond}/bonding/mode": f"{BEFORE} 1", f"{bond}/bonding/slaves": " ".join(cards),
+            f"{bond}/bonding/miimon": "100", f"{bond}/bonding/primary": "",
+            f"{bond}/bonding/active_slave": cards[0], f"{bond}/bonding/primary_reselect": "always 0",
+            f"{bond}/bonding/arp_validate": "none 0", f"{bond}/bonding/arp_interval": "0",
         }  # fmt: skip
-        for number, card in enumerate(CARDS):
+        for number, card in enumerate(cards):
             texts |= {f"{card}/operstate": "up", f"{card}/bonding_slave/mii_status": "up",
+                      f"{card}/carrier": "1",
                       f"{card}/bonding_slave/perm_hwaddr": f"52:54:00:00:00:0{number}"}  # fmt: skip
         for name, text in texts.items():
-            (net / name).parent.mkdir(parents=True, exist_ok=True)
-            (net / name).write_text(f"{text}\n")
+            self.link(name, text)
+
+    def link(self, name: str, text: str) -> None:
+        """Have the kernel say something of a link, such as `eth1/carrier`."""
+        path = self.root / "sys/class/net" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+
+    def bonding(self, name: str) -> str:
+        """Return what the kernel says of the bond."""
+        return (self.root / f"sys/class/net/{BOND}/bonding" / name).read_text().strip()
+
+    def another(self, bond: str, cards: Sequence[str]) -> None:
+        """Have one more bond, and its files."""
+        self._sysfs(bond, cards)
+        self.file(f"11-{bond}.netdev", NETDEV.replace(BOND, bond))
+        for card in cards:
+            self.file(f"21-{card}.network", f"[Match]\nName={card}\n\n[Network]\nBond={bond}\n")
+
+    def vlan(self, *addresses: str, said: Sequence[str] = (), lent: bool = False) -> None:
+        """Have a VLAN on the bond with addresses, of which files say some."""
+        for name, text in (("uevent", "DEVTYPE=vlan"), ("mtu", "9000"), ("flags", "0x1003")):
+            self.link(f"{VLAN}/{name}", text)
+        (self.root / f"sys/class/net/{BOND}/upper_{VLAN}").symlink_to(f"../{VLAN}")
+        self.file("40-vlan.network", "".join(f"[Address]\nAddress={one}\n" for one in said))
+        self.addresses(VLAN, *addresses, lent=lent)
+
+    def addresses(self, link: str, *addresses: str, lent: bool = False) -> None:
+        """Have a link have addresses."""
+        parts = (one.partition("/") for one in addresses)
+        found = [{"family": "inet6" if ":" in one else "inet", "local": one, "prefixlen": int(length),
+                  **({"dynamic": True} if lent else {})} for one, _, length in parts]  # fmt: skip
+        (self.world / "addresses" / link).write_text(json.dumps([{}, {"ifname": link, "addr_info": found}]))
 
     def file(self, name: str, text: str) -> None:
         (self.root / "etc/systemd/network" / name).write_text(text)
@@ -210,15 +158,16 @@ class EdgeHost:
             _seconds, command = json.loads(path.read_text())
             path.unlink()
             argv = [*within, *command]
-            done = subprocess.run(argv, env=self._env(), check=False, capture_output=True)
+            done = subprocess.run(argv, env=self.env(), check=False, capture_output=True)
             assert done.returncode == 0 or not whole, done.stderr
 
-    def _env(self) -> dict[str, str]:
+    def env(self) -> dict[str, str]:
+        """Return what programs of this host see."""
         return {"PATH": f"{self.bin}:{os.environ['PATH']}"}
 
     async def run(self, argv: Sequence[str], **how: Unpack[How]) -> Completed:
         """Run a program of this host, the fakes before all others."""
-        how["env"] = self._env()
+        how["env"] = self.env()
         return await runner.run(argv, **how)
 
     def changes(self) -> BondChanges:

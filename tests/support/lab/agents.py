@@ -108,6 +108,19 @@ class AgentNode:
         """Return the cards in its bond."""
         return sorted(self.guest.says("cat", f"/sys/class/net/{BOND}/bonding/slaves").split())
 
+    def sends(self) -> str:
+        """Return the card by which its bond sends; empty where all do, or none."""
+        return self.guest.says("cat", f"/sys/class/net/{BOND}/bonding/active_slave")
+
+    def send_by(self, nic: str) -> None:
+        """Have its bond send by a card, as soon as that has a link."""
+        argv = ("ip", "link", "set", "dev", BOND, "type", "bond", "active_slave", nic)
+        until(
+            lambda: self.guest.run(*argv, check=False).returncode == 0 and self.sends() == nic,
+            f"{self.name} to send by {nic}",
+            SECONDS,
+        )
+
     def declared(self) -> str:
         """Return the mode that the file of systemd-networkd says."""
         lines = self.guest.read(f"{networkd.FOLDER}/{networkd.NETDEV}").splitlines()

@@ -7,7 +7,7 @@ from typing import Any, Final
 from support.fleet import until
 from support.lab.agents import STATE, AgentNode
 from support.lab.delivery import SECONDS
-from support.lab.site import BOND, VLAN
+from support.lab.site import BOND, VLAN, Site
 
 Step = dict[str, Any]
 BEFORE, AFTER = "active-backup", "balance-rr"
@@ -41,6 +41,19 @@ def succeeds(node: AgentNode, *steps: Step) -> dict[str, Any]:
     status = node.does(*steps)
     assert status["phase"] == "Succeeded", status
     return status
+
+
+def back(step: Step, **more: str) -> Step:
+    """Return the same step for a change from the new mode to the old one."""
+    [action] = [key for key in step if key.startswith("bond")]
+    said = {**step[action], "mode": BEFORE, **more}
+    return {**step, action: {**said, "fromMode": AFTER} if "fromMode" in said else said}
+
+
+def all_arrives(site: Site) -> None:
+    """Have all packets arrive, either way: both ends have the same mode, and in some the same card sends."""
+    until(lambda: site.loss(0, pings=10) == 0, "both ends hear each other", SECONDS)
+    assert [site.loss(0), site.loss(1)] == [0, 0]
 
 
 def restart_networkd(node: AgentNode) -> None:

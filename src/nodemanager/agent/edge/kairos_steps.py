@@ -14,7 +14,7 @@ from nodemanager.api.maintenance.task_steps import ExecutionAction
 from nodemanager.host.base import HostError, NotSupported
 from nodemanager.host.edge import kairos, oem
 from nodemanager.host.edge.bond_changes import BondChanges
-from nodemanager.host.edge.bond_records import Phase
+from nodemanager.host.edge.bond_plans import Phase
 from nodemanager.host.edge.oem import OemFiles
 
 AGENT: Final = "kairos-agent"

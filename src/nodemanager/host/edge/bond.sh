@@ -8,19 +8,39 @@
 #          is there and cannot be taken, as the disk is full or was made read-only, is no reason to do nothing
 # revert   the same as restore, for one who has taken it already
 #
-# FOLDER/before has files as they were, FOLDER/absent the names of those that were not there. A bond changes
-# its mode only while it is down and has no cards, so it is empty for a moment; every line goes on after a
-# failure, because a bond that is put together again in the wrong mode is better than one in pieces. Nothing
-# that has to be done needs FOLDER to be writable.
+# FOLDER/before has files as they were, FOLDER/absent the names of those that were not there, FOLDER/active the
+# card that did send. A bond changes its mode only while it is down and has no cards, so it is empty for a
+# moment; every line goes on after a failure, because a bond that is put together again in the wrong mode is
+# better than one in pieces. Nothing that has to be done needs FOLDER to be writable. One at a time does it on
+# a host, whatever the bond: systemd-networkd, which is stopped for it, is the same for all.
 set -u
 verb=$1 folder=$2 bond=$3 mode=$4 primary=$5 mac=$6 root=$7
 shift 7
 files=$root/etc/systemd/network
 runtime=$root/run/systemd/network
-bonding=$root/sys/class/net/$bond/bonding
+net=$root/sys/class/net
+bonding=$net/$bond/bonding
+networkd=systemd-networkd.service
+
+ctl() { # nothing is waited for without end: whatever became of it, a bond in pieces is put together
+    timeout -k 5 30 systemctl "$@"
+}
+
+knows_primary() {
+    case $mode in active-backup | balance-tlb | balance-alb) ;; *) return 1 ;; esac
+}
+
+sender() { # the card that is to send: the one that did, unless a flip names a primary card
+    knows_primary && [ -r "$folder/active" ] || return 0
+    [ "$verb" = flip ] && [ -n "$primary" ] || cat "$folder/active"
+}
+
+has_mode() {
+    read -r now _ <"$bonding/mode" && [ "$now" = "$mode" ]
+}
 
 is_so() { # whether it has the mode, and all cards, and is up
-    read -r now _ <"$bonding/mode" && [ "$now" = "$mode" ] || return 1
+    has_mode || return 1
     read -r flags <"$bonding/../flags" && [ $((flags & 1)) = 1 ] || return 1
     have=$(cat "$bonding/slaves") || return 1
     for card in "$@"; do
@@ -29,7 +49,7 @@ is_so() { # whether it has the mode, and all cards, and is up
 }
 
 primary_is_so() { # of a flip, none given is any; of all else, it is none
-    case $mode in active-backup | balance-tlb | balance-alb) ;; *) return 0 ;; esac
+    knows_primary || return 0
     [ -n "$primary" ] || [ "$verb" != flip ] || return 0
     now=$(cat "$bonding/primary") && [ "$now" = "$primary" ]
 }
@@ -47,7 +67,7 @@ put_together() {
     failed=0
     ip link set dev "$bond" down || failed=1
     for card in "$@"; do ip link set dev "$card" nomaster || failed=1; done
-    ip link set dev "$bond" type bond mode "$mode" || failed=1
+    has_mode || ip link set dev "$bond" type bond mode "$mode" || failed=1
     for card in "$@"; do
         ip link set dev "$card" down || failed=1
         ip link set dev "$card" master "$bond" || failed=1
@@ -59,7 +79,7 @@ put_together() {
 
 keep_primary_unsaid() ( # systemd-networkd still reads files that name a primary card: it would fail it, and
     # leave it down, as the kernel refuses one in this mode. A boot before the commit takes this away
-    case $mode in active-backup | balance-tlb | balance-alb) exit 0 ;; esac
+    ! knows_primary || exit 0
     umask 022
     for new in "$folder"/staged/*.network; do
         [ -f "$new" ] || continue
@@ -69,41 +89,89 @@ keep_primary_unsaid() ( # systemd-networkd still reads files that name a primary
 )
 
 networkd_off() { # else it takes cards back that it sees leave; its socket would start it again
-    for unit in systemd-networkd.socket systemd-networkd.service; do
-        systemctl is-active --quiet "$unit" || continue
-        stopped="$stopped $unit"
+    running=
+    for unit in systemd-networkd.socket "$networkd"; do
+        ctl is-active --quiet "$unit" || continue
+        running=1 stopped="$stopped $unit"
         echo "$unit" >>"$folder/stopped"
     done
-    if [ -n "$stopped" ]; then systemctl stop systemd-networkd.socket systemd-networkd.service; fi
+    [ -n "$running" ] || return 0
+    ctl stop systemd-networkd.socket
+    # As a restart ends it: by a plain stop it gives back the leases, and so the addresses, of all other cards.
+    ctl kill --signal=SIGUSR2 "$networkd"
+    left=10
+    while ctl is-active --quiet "$networkd" && [ "$left" -gt 0 ]; do
+        left=$((left - 1))
+        sleep 1
+    done
+    ctl stop "$networkd"
 }
 
 networkd_on() { # also what an earlier run stopped that was killed; it brings back addresses and routes
     [ ! -s "$folder/stopped" ] || stopped="$stopped $(cat "$folder/stopped")"
-    [ -z "$stopped" ] || systemctl start $(printf '%s\n' $stopped | sort -u) || return 1
+    [ -z "$stopped" ] || ctl start $(printf '%s\n' $stopped | sort -u) || return 1
     [ ! -e "$folder/stopped" ] || rm -f "$folder/stopped" || :
+}
+
+has_link() {
+    read -r now <"$net/$1/carrier" && [ "$now" = 1 ] &&
+        read -r now <"$net/$1/bonding_slave/mii_status" && [ "$now" = up ]
+}
+
+sends() {
+    now=$(cat "$bonding/active_slave") && [ "$now" = "$1" ]
+}
+
+keep_sending() { # the kernel takes the card whose link is there first, and the far end of a cable may not listen
+    # to that one. Looked at for a while: systemd-networkd that starts takes cards down for a moment
+    [ -n "$1" ] || return 0
+    calm=0 left=15
+    [ -n "$stopped" ] || calm=2
+    until sends "$1" && calm=$((calm + 1)) && [ "$calm" -ge 3 ]; do
+        [ "$left" -gt 0 ] || break
+        left=$((left - 1))
+        sends "$1" || { calm=0; ! has_link "$1" || ip link set dev "$bond" type bond active_slave "$1"; }
+        sleep 1
+    done
+    sends "$1" && return 0
+    echo "$1 of $bond did send, and does not send now" >&2
+    ! has_link "$1" # a dead cable is no failure of what is done here
+}
+
+move() { # again when it is put back, as a card that somebody adds meanwhile keeps the mode as it is
+    tries=3
+    [ "$verb" != flip ] || tries=1
+    while :; do
+        networkd_off
+        put_together "$@"
+        is_so "$@" && return "$failed"
+        tries=$((tries - 1))
+        [ "$tries" -gt 0 ] || return 1
+        sleep 1
+    done
 }
 
 change() {
     status=0 stopped=
     [ -d "$bonding" ] || { echo "there is no bond $bond" >&2; status=1; }
     if [ -d "$bonding" ] && ! is_so "$@"; then
-        networkd_off
-        put_together "$@" || status=1
-        is_so "$@" || status=1
+        move "$@" || status=1
     fi
     if [ -d "$bonding" ] && ! primary_is_so; then
         set_primary && primary_is_so || status=1
     fi
     networkd_on || status=1
+    [ ! -d "$bonding" ] || keep_sending "$(sender)" || status=1
     return "$status"
 }
 
 put_back_files() { # the power may go between two: no primary card is named for a mode that knows none
     failed=0
-    case $mode in
-    active-backup | balance-tlb | balance-alb) set -- "$folder"/before/*.netdev "$folder"/before/*.network ;;
-    *) set -- "$folder"/before/*.network "$folder"/before/*.netdev ;;
-    esac
+    if knows_primary; then
+        set -- "$folder"/before/*.netdev "$folder"/before/*.network
+    else
+        set -- "$folder"/before/*.network "$folder"/before/*.netdev
+    fi
     for kept in "$@"; do
         [ -f "$kept" ] || continue
         name=${kept##*/}
@@ -122,16 +190,16 @@ if [ "$verb" = restore ]; then
     mv "$folder/armed" "$folder/fired" || [ -e "$folder/armed" ] || exit 0
     rm -f "$folder/restored" # how an earlier putting back ended, whose last word was not written
 fi
-[ ! -r "$folder" ] || exec 9<"$folder"
+[ ! -r "${folder%/*}" ] || exec 9<"${folder%/*}"
 case $verb in
 flip)
-    flock -w 60 9 || { echo "somebody else is changing $bond" >&2; exit 4; }
+    flock -w 60 9 || { echo "somebody else is changing a bond of this host" >&2; exit 4; }
     [ -e "$folder/armed" ] || { echo "nothing is armed, or it was put back" >&2; exit 3; }
     keep_primary_unsaid || exit 1
     change "$@"
     ;;
 restore | revert)
-    flock -w 60 9 || echo "somebody else has been changing $bond for a minute; going on" >&2
+    flock -w 60 9 || echo "somebody else has been changing a bond for a minute; going on" >&2
     rm -f "$runtime"/*.network.d/zz-nodemanager-"$bond".conf
     put_back_files
     kept=$?

@@ -3,6 +3,7 @@
 plan.json            what is changed; written last, so that without it there is no change
 before/  absent/     files as they were, and names of those that were not there
 staged/              files as they shall be
+active               the card that did send, for bond.sh; not there where no mode says so
 bond.sh              what changes the mode and puts everything back
 armed                the dead-man waits; taken by one rename: to `fired` by the dead-man, to `committed` or
                      `reverted` by us; so only one of them has its way
@@ -18,7 +19,6 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from importlib import resources
 from pathlib import Path
 from typing import Final, TypeVar
@@ -28,6 +28,7 @@ import msgspec
 from nodemanager.host import edge
 from nodemanager.host.base import HostError
 from nodemanager.host.edge import networkd_files
+from nodemanager.host.edge.bond_plans import Arming, BondPlan, Phase
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.state import state_files
 from nodemanager.host.state.state_files import Owner
@@ -38,48 +39,10 @@ SCRIPT: Final = "bond.sh"
 PLAN: Final = "plan.json"
 ARMED, FIRED, COMMITTED, REVERTED, RESTORED = "armed", "fired", "committed", "reverted", "restored"
 BEFORE, ABSENT, STAGED = "before", "absent", "staged"
+ACTIVE: Final = "active"
 _MAX: Final = 1024 * 1024
 _MAX_BONDS: Final = 64
 _LINK_NAME: Final = re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
-
-
-class Phase(StrEnum):
-    """How far a change is."""
-
-    STAGED = "Staged"
-    ARMED = "Armed"
-    FIRED = "Fired"
-    COMMITTED = "Committed"
-    REVERTED = "Reverted"
-    RESTORING = "Restoring"
-    """It is being put back, or who did that was killed."""
-    RESTORE_FAILED = "RestoreFailed"
-
-
-class BondPlan(msgspec.Struct, frozen=True):
-    """What is changed."""
-
-    bond: str
-    mode: str
-    before_mode: str
-    slaves: tuple[str, ...]
-    primary: str = ""
-    before_primary: str = ""
-    up: tuple[str, ...] = ()
-    """Cards whose link was up when it was staged: they have to come back."""
-    mac: str = ""
-    """The address of the bond, which it loses with its last card."""
-
-
-class Arming(msgspec.Struct, frozen=True):
-    """The dead-man."""
-
-    unit: str
-    deadline: str
-    """For people, by the clock of the host."""
-    until: float
-    """Seconds since the boot at which it acts."""
-    boot_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +67,13 @@ class BondRecord:
         """Return what is changed; None = nothing is."""
         return _decoded(self._read(PLAN), BondPlan)
 
-    def staged(self) -> BondPlan:
-        """Return what is changed; raises where nothing is."""
+    def staged(self, mode: str) -> BondPlan:
+        """Return what is changed; raises where nothing is, or to another mode."""
         plan = self.plan()
         if plan is None:
             raise HostError(f"cannot go on with {self.bond}: no change of it is staged on this host")
+        if plan.mode != mode:
+            raise HostError(f"cannot go on with {self.bond}: {plan.mode} is staged, and not {mode}")
         return plan
 
     def arming(self) -> Arming | None:
@@ -131,6 +96,14 @@ class BondRecord:
         text = (self._read(RESTORED) or b"").strip()
         return int(text) if text.isdigit() else None
 
+    def need_put_back(self, what: str) -> None:
+        """Keep how a bond was as long as it is not so again: nobody else knows."""
+        begun = self.plan() is not None and self.phase() in (Phase.FIRED, Phase.REVERTED)
+        if begun and self.restored() != 0:
+            raise HostError(
+                f"cannot {what}: {self.bond} was to be put back, and that is not done; revert it first"
+            )
+
     def need_no_links(self, names: Iterable[str]) -> None:
         """Raise if one of the files that count is a link: it would be replaced."""
         if link := next((live for live in map(self._live, names) if live.is_symlink()), None):
@@ -152,6 +125,8 @@ class BondRecord:
             self._write(f"{STAGED}/{name}", text.encode(), 0o644)
         script = (resources.files(edge) / SCRIPT).read_bytes()
         self._write(SCRIPT, script, 0o700)
+        if plan.active:
+            self._write(ACTIVE, f"{plan.active}\n".encode())
         self._write(PLAN, msgspec.json.encode(plan))
 
     def remove(self) -> None:

@@ -11,11 +11,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from nodemanager.host.base import HostError, NotSupported, Runner
-from nodemanager.host.edge.bond_records import SCRIPT, BondPlan
+from nodemanager.host.edge.bond_plans import BondPlan
+from nodemanager.host.edge.bond_records import SCRIPT
 from nodemanager.host.process.runner import CommandNotFound
 
 PREFIX: Final = "nodemanager-deadman"
 _TIMEOUT: Final = 30.0
+_BACK: Final = 300.0
+"""Seconds in which a bond is put back, with tries that fail, and one who does the same for another bond."""
 _DIGITS: Final = 8
 
 
@@ -30,6 +33,11 @@ def script(folder: str, verb: str, plan: BondPlan, root: str = "") -> list[str]:
     mode, primary = (plan.mode, plan.primary) if forwards else (plan.before_mode, plan.before_primary)
     how = (plan.bond, mode, primary, plan.mac, root, *plan.slaves)
     return ["/bin/sh", f"{folder}/{SCRIPT}", verb, folder, *how]
+
+
+async def put_back(run: Runner, folder: str, plan: BondPlan, root: str = "") -> None:
+    """Do what the dead-man would, without taking the change from it; raises RunError."""
+    (await run(script(folder, "revert", plan, root), timeout=_BACK, finish=True)).check()
 
 
 def start(unit: str, seconds: int, command: Sequence[str]) -> list[str]:

@@ -215,3 +215,23 @@ def is_up(root: str | Path, link: str) -> bool:
 def mtu(root: str | Path, link: str) -> int:
     """Return the MTU of a link; 0 where there is none such."""
     return _number(Path(root) / NET / link / "mtu")
+
+
+def option(root: str | Path, bond: str, name: str) -> str:
+    """Return an option of a bond, such as arp_validate; the kernel may have a number behind the word."""
+    return _first(Path(root) / NET / bond / BONDING / name)
+
+
+def vlans_on(root: str | Path, link: str) -> list[str]:
+    """Return the VLANs that are on a link, by name."""
+    net = Path(root) / NET
+    above = sorted(one.name.removeprefix("upper_") for one in (net / link).glob("upper_*"))
+    return [name for name in above if _device_type(net / name) == "vlan"]
+
+
+def with_link(root: str | Path, found: BondState) -> frozenset[str]:
+    """Return the cards of a bond that have a link, as its monitor says; without one, as they say."""
+    up = [one.name for one in found.slaves if one.mii == "up"]
+    if found.monitor:
+        return frozenset(up)
+    return frozenset(name for name in up if _text(Path(root) / NET / name / "carrier") == "1")

@@ -114,7 +114,7 @@ async def test_without_an_agent_the_dead_man_puts_it_back(
     assert as_it_was(host)
 
 
-@pytest.mark.parametrize("number", range(2, 15))
+@pytest.mark.parametrize("number", range(2, 18))
 async def test_a_flip_that_is_killed_anywhere(host: EdgeHost, number: int) -> None:
     """Both ways out: the next agent goes on, or nobody does and the dead-man puts it back."""
     for way in ("again", "dead-man"):
@@ -133,7 +133,7 @@ async def test_a_flip_that_is_killed_anywhere(host: EdgeHost, number: int) -> No
         assert as_it_was(host)
 
 
-@pytest.mark.parametrize("number", range(1, 14, 2))
+@pytest.mark.parametrize("number", range(1, 18, 2))
 async def test_a_dead_man_that_is_killed_is_finished_by_revert(host: EdgeHost, number: int) -> None:
     await flipped(host)
     host.kill_at(number)

@@ -78,7 +78,7 @@ async def test_a_commit_killed_before_its_files_were_there_is_ended_though_a_cab
     assert (host.mode(), host.timers()) == (AFTER, [])
 
 
-@pytest.mark.parametrize("number", range(1, 14))
+@pytest.mark.parametrize("number", range(1, 18))
 async def test_a_revert_killed_anywhere_is_ended_by_the_dead_man(host: EdgeHost, number: int) -> None:
     await flipped(host)
     host.kill_at(number)
