@@ -404,6 +404,48 @@ async def test_conditions_of_piraeus(
         assert state == NOT_OBSERVED or "LinstorSatellite b" in found.text
 
 
+@pytest.mark.parametrize(
+    ("plural", "kind", "condition"),
+    [
+        ("linstornodeconnections", "LinstorNodeConnection", "Configured"),
+        ("linstorsatelliteconfigurations", "LinstorSatelliteConfiguration", "Applied"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("status", "reason", "generation", "state"),
+    [
+        pytest.param("True", "AsExpected", 2, NOT_OBSERVED, id="as expected"),
+        pytest.param("True", "NotObserved", 2, UNKNOWN, id="NotObserved is not healthy"),
+        pytest.param("True", "AsExpected", 1, UNKNOWN, id="about an older generation"),
+        pytest.param("False", "Error", 2, UNHEALTHY, id="an error"),
+    ],
+)
+async def test_paths_of_the_storage_and_what_satellites_shall_be(
+    plural: str, kind: str, condition: str, status: str, reason: str, generation: int, state: str
+) -> None:
+    """One condition is said of each; that the others are missing says nothing."""
+    async with storage_labs.piraeus_alone() as lab:
+        lab.api.lists[f"{storage_labs.PIRAEUS}/{plural}"] = [storage_labs.piraeus_object("bond", [condition])]
+        storage_labs.set_condition(lab.api, "bond", condition, status, reason, generation, plural)
+        found = judging.judge(await lab.backend.observe(), Wanted(2))
+        assert found.state == state, found
+        assert state == NOT_OBSERVED or f"{kind} bond: {condition}" in found.text
+
+
+async def test_a_path_that_is_deleted_empties_no_node() -> None:
+    async with storage_labs.piraeus_alone() as lab:
+        gone = storage_labs.piraeus_object("bond", ["Configured"], deletionTimestamp="2026-03-01T04:00:00Z")
+        lab.api.lists[f"{storage_labs.PIRAEUS}/linstornodeconnections"] = [gone]
+        assert judging.judge(await lab.backend.observe(), Wanted(2)).state == NOT_OBSERVED
+
+
+async def test_paths_that_may_not_be_listed_are_not_taken_for_none() -> None:
+    async with storage_labs.piraeus_alone() as lab:
+        lab.api.refused = "linstornodeconnections"
+        with pytest.raises(Denied, match="cannot list LinstorNodeConnections: .*nodemanager edge rbac"):
+            await lab.backend.observe()
+
+
 def test_a_condition_of_piraeus_that_is_not_there_is_not_known() -> None:
     said = list(objects.findings(PiraeusObject(), "LinstorCluster"))
     assert [one.known for one in said] == [False, False, False]
