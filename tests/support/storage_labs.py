@@ -25,6 +25,16 @@ PIRAEUS = "/apis/piraeus.io/v1"
 VOLUMES_PATH = "/api/v1/persistentvolumes"
 
 
+NEVER_ASKED = ("/evacuate", "/lost", "/sync-status", "/adjust", "/spawn")
+"""What destroys copies, lies about them, or places many at once."""
+
+
+def harmless(controller: Controller) -> None:
+    """Fail if any of that was asked for."""
+    wrong = [one for one in controller.asked if any(end in one for end in NEVER_ASKED)]
+    assert not wrong, f"{wrong} must never be asked of LINSTOR"
+
+
 @dataclass
 class LinstorLab:
     """A simulated controller."""
@@ -95,7 +105,12 @@ def piraeus_api() -> ObjectsApi:
 
 
 def set_condition(
-    api: ObjectsApi, name: str, kind: str, status: str, reason: str, generation: int = 2,
+    api: ObjectsApi,
+    name: str,
+    kind: str,
+    status: str,
+    reason: str,
+    generation: int = 2,
     plural: str = "linstorsatellites",
 ) -> None:
     """Have a condition of an object of Piraeus say something else."""
