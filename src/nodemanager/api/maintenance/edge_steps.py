@@ -94,6 +94,11 @@ class PathProbe(Struct):
     frames: Annotated[
         int, meta("How many have to arrive on every card; default 10.", minimum=1, maximum=1000)
     ] = 0
+    cards: Annotated[
+        int,
+        meta("How many cards the bond has at least; omitted = those that are in it now, which are fewer"
+             " where one was lost.", minimum=1, maximum=64),
+    ] = 0  # fmt: skip
 
 
 class LossProbe(Struct):
