@@ -5,14 +5,16 @@ from __future__ import annotations
 import base64
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from nodemanager.api.edge.edgecluster import EdgeClusterStatus
-from nodemanager.backends.storage.piraeus.objects import LINSTOR_CLUSTERS, LINSTOR_SATELLITES
+from nodemanager.backends.storage.piraeus.objects import LINSTOR_CLUSTERS, LINSTOR_SATELLITES, SETTINGS
 from nodemanager.backends.virtualisation.kubevirt import INSTANCES
 from nodemanager.fleet.edge import findings
 from nodemanager.kube import conditions, manifests
+from nodemanager.kube.objects import Resource
 from support import edge_site, foreign_kinds
 from support.agent_process import Api
 from support.edge_site import EdgeSite
@@ -41,7 +43,10 @@ class Whole:
                 "lastTransitionTime": "2026-03-01T04:00:00Z"}  # fmt: skip
         said = [{"type": one, **good, **({"status": status, "reason": reason} if one == kind else {})}
                 for one in ("Applied", "Available", "Configured")]  # fmt: skip
-        which = LINSTOR_SATELLITES if len(name) == 1 else LINSTOR_CLUSTERS
+        self.tell(LINSTOR_SATELLITES if len(name) == 1 else LINSTOR_CLUSTERS, name, said)
+
+    def tell(self, which: Resource[Any], name: str, said: list[dict[str, Any]]) -> None:
+        """Have an object of Piraeus be there with such conditions."""
         told = obj(which, name, status={"conditions": said})
         self.site.place.kubectl("apply", "-f", "-", stdin=manifests.dump([told]))
 
@@ -113,6 +118,25 @@ async def test_storage_and_virtual_machines_are_seen_through_their_backends(whol
     assert (status.phase, status.reason) == ("Unknown", "PartUnknown")
     assert "LinstorSatellite b: Configured=Unknown (NotObserved)" in status.message
     whole.say("b", "", "", "")
+    assert (await whole.look()).phase == "MultiNode"
+
+
+async def test_paths_of_the_storage_and_configurations_are_looked_at_where_there_are_such_kinds(
+    whole: Whole,
+) -> None:
+    assert (await whole.look()).phase == "MultiNode", "a cluster may lack both"
+    with foreign_kinds.defined(whole.site.place, foreign_kinds.OPTIONAL):
+        assert (await whole.look()).phase == "MultiNode", "there are none"
+        for kind, condition in SETTINGS:
+            good = {"type": condition, "status": "True", "reason": "AsExpected", "message": "",
+                    "observedGeneration": 99, "lastTransitionTime": "2026-03-01T04:00:00Z"}  # fmt: skip
+            whole.tell(kind, "bond", [good])
+            assert (await whole.look()).phase == "MultiNode"
+            whole.tell(kind, "bond", [{**good, "status": "False", "reason": "Error", "message": "no eth9"}])
+            status = await whole.look()
+            assert (status.phase, status.reason) == ("Degraded", "PartUnhealthy")
+            assert f"{kind.kind} bond: {condition}=False (Error) no eth9" in status.message
+            whole.tell(kind, "bond", [good])
     assert (await whole.look()).phase == "MultiNode"
 
 

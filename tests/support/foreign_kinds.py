@@ -6,13 +6,15 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nodemanager.backends.storage.piraeus.objects import LINSTOR_CLUSTERS, LINSTOR_SATELLITES
+from nodemanager.backends.storage.piraeus.objects import LINSTOR_CLUSTERS, LINSTOR_SATELLITES, SETTINGS
 from nodemanager.backends.virtualisation.kubevirt import INSTANCES, MIGRATIONS
 from nodemanager.kube import manifests
 from nodemanager.kube.objects import Resource
 from support.either import PRESERVED, Place
 
 KINDS: tuple[Resource[Any], ...] = (LINSTOR_CLUSTERS, LINSTOR_SATELLITES, INSTANCES, MIGRATIONS)
+OPTIONAL: tuple[Resource[Any], ...] = tuple(kind for kind, _ in SETTINGS)
+"""Kinds that a cluster with Piraeus may lack."""
 
 
 def definition(kind: Resource[Any]) -> dict[str, Any]:

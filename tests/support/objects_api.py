@@ -23,6 +23,8 @@ class ObjectsApi:
     asked: list[str] = field(default_factory=list)
     away: bool = False
     refuses: bool = False
+    refused: str = ""
+    """The end of the one path that is refused; empty: none is."""
 
     async def answer(self, exchange: Exchange) -> None:
         path = urlsplit(exchange.target).path
@@ -31,7 +33,7 @@ class ObjectsApi:
         named = [one for one in self.lists.get(above, []) if one["metadata"]["name"] == name]
         if self.away:
             exchange.reset()
-        elif self.refuses:
+        elif self.refuses or (self.refused and path.endswith(self.refused)):
             await exchange.refuse(403, "Forbidden", "no")
         elif exchange.method != "GET":
             await exchange.refuse(405, "MethodNotAllowed")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,16 @@ from support.storage_contract import NODES, VOLUMES
 
 PIRAEUS = "/apis/piraeus.io/v1"
 VOLUMES_PATH = "/api/v1/persistentvolumes"
+
+
+NEVER_ASKED = ("/evacuate", "/lost", "/sync-status", "/adjust", "/spawn")
+"""What destroys copies, lies about them, or places many at once."""
+
+
+def harmless(controller: Controller) -> None:
+    """Fail if any of that was asked for."""
+    wrong = [one for one in controller.asked if any(end in one for end in NEVER_ASKED)]
+    assert not wrong, f"{wrong} must never be asked of LINSTOR"
 
 
 @dataclass
@@ -74,18 +84,20 @@ async def linstor(found: LinstorWorld | None = None, **seconds: float) -> AsyncI
             await backend.close()
 
 
-def piraeus_object(name: str, **changed: Any) -> dict[str, Any]:
-    """Return a LinstorCluster or LinstorSatellite that is well."""
+def piraeus_object(
+    name: str, kinds: Sequence[str] = ("Applied", "Available", "Configured"), **changed: Any
+) -> dict[str, Any]:
+    """Return an object of Piraeus of which such conditions are said; it is well."""
     conditions = [
         {"type": kind, "status": "True", "reason": "AsExpected", "message": "", "observedGeneration": 2,
          "lastTransitionTime": "2026-03-01T04:00:00Z"}
-        for kind in ("Applied", "Available", "Configured")
+        for kind in kinds
     ]  # fmt: skip
     return {"metadata": {"name": name, "generation": 2, **changed}, "status": {"conditions": conditions}}
 
 
 def piraeus_api() -> ObjectsApi:
-    """Return the API of a site with Piraeus."""
+    """Return the API of a site with Piraeus, which knows neither connections nor configurations."""
     return ObjectsApi({
         f"{PIRAEUS}/linstorclusters": [piraeus_object("linstorcluster")],
         f"{PIRAEUS}/linstorsatellites": [piraeus_object(one) for one in NODES],
@@ -93,10 +105,16 @@ def piraeus_api() -> ObjectsApi:
 
 
 def set_condition(
-    api: ObjectsApi, name: str, kind: str, status: str, reason: str, generation: int = 2
+    api: ObjectsApi,
+    name: str,
+    kind: str,
+    status: str,
+    reason: str,
+    generation: int = 2,
+    plural: str = "linstorsatellites",
 ) -> None:
-    """Have a condition of a LinstorSatellite say something else."""
-    for one in api.lists[f"{PIRAEUS}/linstorsatellites"]:
+    """Have a condition of an object of Piraeus say something else."""
+    for one in api.lists[f"{PIRAEUS}/{plural}"]:
         for found in one["status"]["conditions"]:
             if one["metadata"]["name"] == name and found["type"] == kind:
                 found |= {"status": status, "reason": reason, "observedGeneration": generation}

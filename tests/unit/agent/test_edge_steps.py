@@ -32,6 +32,7 @@ from nodemanager.api.maintenance.edge_steps import (
     DrbdVerifyAction,
     LinkProbeAction,
     LossProbe,
+    PathProbe,
 )
 from nodemanager.api.maintenance.nodetask import NodeTaskSpec
 from nodemanager.api.maintenance.task_steps import ACTIONS, UNDO, TaskStep
@@ -316,6 +317,20 @@ async def test_loss_is_asked_for_until_there_is_none(tmp_path: Path) -> None:
     done = await probes.perform(action, attempt(timeout=0))
     assert not done.succeeded
     assert done.message == "not within 0 s: 25 of 50 pings to 10.0.0.2 came back"
+
+
+async def test_a_bond_that_lost_a_card_is_not_proven_by_the_others(tmp_path: Path) -> None:
+    bonding = tmp_path / "sys/class/net/bond0/bonding"
+    bonding.mkdir(parents=True)
+    (bonding / "slaves").write_text("eth1")
+    (bonding / "mode").write_text("balance-rr 0")
+
+    async def run(argv: Sequence[str], **_how: Unpack[How]) -> Completed:
+        raise AssertionError(argv)
+
+    action = LinkProbeAction(paths=PathProbe(bond="bond0", session="s", cards=2))
+    with pytest.raises(HostError, match="it has eth1, and shall have 2"):
+        await LinkProbes(str(tmp_path), "a", run).perform(action, attempt(timeout=0))
 
 
 async def test_pings_end_with_the_time_of_their_step(tmp_path: Path) -> None:

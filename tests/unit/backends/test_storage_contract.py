@@ -15,6 +15,7 @@ class TestLinstor(StorageContract):
     async def lab(self) -> AsyncIterator[StorageLab]:
         async with storage_labs.linstor() as found:
             yield found
+            storage_labs.harmless(found.controller)
 
 
 class TestPiraeus(StorageContract):
@@ -22,6 +23,7 @@ class TestPiraeus(StorageContract):
     async def lab(self) -> AsyncIterator[StorageLab]:
         async with storage_labs.piraeus() as found:
             yield found
+            storage_labs.harmless(found.controller)
 
 
 class TestPiraeusAlone(StorageContract):

@@ -20,7 +20,7 @@ from nodemanager.backends.errors import (
 )
 from nodemanager.backends.storage import seam
 from nodemanager.backends.storage.linstor import backend, views
-from nodemanager.backends.storage.linstor.backend import AUTOPLACE, LinstorBackend
+from nodemanager.backends.storage.linstor.backend import AUTO_EVICT, AUTOPLACE
 from nodemanager.backends.storage.piraeus import objects
 from nodemanager.backends.storage.piraeus.objects import PiraeusObject
 from nodemanager.fleet.edge.storage import judging
@@ -131,9 +131,8 @@ async def test_a_group_counts_a_client_as_a_copy_and_we_do_not() -> None:
         assert (await judged(lab)).state == HEALTHY
 
 
-async def test_evacuate_destroys_so_no_backend_has_it_and_what_leaves_counts_no_more(lab: LinstorLab) -> None:
-    words = [name for one in (seam.StorageBackend, *seam.PROTOCOLS.values()) for name in dir(one)]
-    assert not [name for name in [*words, *dir(LinstorBackend)] if "evac" in name or "lost" in name]
+async def test_evacuate_destroys_and_what_leaves_counts_no_more(lab: LinstorLab) -> None:
+    """That no backend asks for it is in the contract, and in random lives."""
     await ask(lab.controller, "PUT", "/v1/nodes/b/evacuate", {})
     found = await judged(lab)
     assert found.state == UNHEALTHY
@@ -347,17 +346,48 @@ async def test_a_snapshot_that_failed_is_never_ready(lab: LinstorLab) -> None:
 async def test_freezing_remembers_what_was_set_and_what_was_not(lab: LinstorLab) -> None:
     lab.world.nodes["a"].props[AUTOPLACE] = "true"
     before = await lab.backend.placeable(["a", "b"])
-    assert before == {"a": "true", "b": None}
+    assert before == {"a": {AUTOPLACE: "true", AUTO_EVICT: None}, "b": {AUTOPLACE: None, AUTO_EVICT: None}}
     lab.controller.faults.append(Fault(server.CUT_AFTER, "PUT", "/v1/nodes/b"))
     with pytest.raises(Undecided):  # one of them is frozen, and the other perhaps
         await lab.backend.freeze(["a", "b"])
     await lab.backend.freeze(["a", "b"])
-    assert {one.props[AUTOPLACE] for one in lab.world.nodes.values()} == {"false"}
+    assert [one.props for one in lab.world.nodes.values()] == [{AUTOPLACE: "false", AUTO_EVICT: "false"}] * 2
     await lab.backend.thaw(before)
     assert [one.props for one in lab.world.nodes.values()] == [{AUTOPLACE: "true"}, {}]
     with pytest.raises(BackendError, match="knows no node z"):
         await lab.backend.freeze(["a", "z"])
     assert lab.world.nodes["a"].props == {AUTOPLACE: "true"}
+
+
+@pytest.mark.parametrize("of_all", [{}, {AUTO_EVICT: "true"}], ids=["as LINSTOR is", "allowed for all nodes"])
+@pytest.mark.parametrize("own", [None, "true", "false"])
+async def test_a_node_that_is_away_during_a_flip_is_not_given_up(
+    lab: LinstorLab, own: str | None, of_all: dict[str, str]
+) -> None:
+    """Auto-evict would delete its copies after an hour; a flip that went wrong may take that long."""
+    node = lab.world.nodes["b"]
+    lab.world.props |= of_all
+    node.props |= {} if own is None else {AUTO_EVICT: own}
+    as_it_was = dict(node.props)
+    before = await lab.backend.placeable(["a", "b"])
+    await lab.backend.freeze(["a", "b"])
+    lab.world.silence("b")
+    syncing.advance(lab.world, 3 * 3600)
+    assert (node.flags, lab.world.definitions["vol-1"].replicas["b"].flags) == (set(), set())
+    syncing.come_back(lab.world, "b")
+    await lab.backend.thaw(before)
+    assert node.props == as_it_was
+    lab.world.silence("b")
+    syncing.advance(lab.world, 3 * 3600)
+    assert ("EVICTED" in node.flags) is (own != "false"), "as it would have been without us"
+
+
+async def test_who_is_frozen_by_half_is_frozen_whole(lab: LinstorLab) -> None:
+    """As by an earlier version, or by hand: no new copies, and still given up."""
+    lab.world.nodes["b"].props[AUTOPLACE] = "false"
+    assert (await lab.backend.freeze(["b"])).changed
+    assert lab.world.nodes["b"].props[AUTO_EVICT] == "false"
+    assert not (await lab.backend.freeze(["b"])).changed
 
 
 async def test_placing_never_uses_nodes_that_were_not_named(lab: LinstorLab) -> None:
@@ -402,6 +432,48 @@ async def test_conditions_of_piraeus(
         found = judging.judge(await lab.backend.observe(), Wanted(2))
         assert found.state == state, found
         assert state == NOT_OBSERVED or "LinstorSatellite b" in found.text
+
+
+@pytest.mark.parametrize(
+    ("plural", "kind", "condition"),
+    [
+        ("linstornodeconnections", "LinstorNodeConnection", "Configured"),
+        ("linstorsatelliteconfigurations", "LinstorSatelliteConfiguration", "Applied"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("status", "reason", "generation", "state"),
+    [
+        pytest.param("True", "AsExpected", 2, NOT_OBSERVED, id="as expected"),
+        pytest.param("True", "NotObserved", 2, UNKNOWN, id="NotObserved is not healthy"),
+        pytest.param("True", "AsExpected", 1, UNKNOWN, id="about an older generation"),
+        pytest.param("False", "Error", 2, UNHEALTHY, id="an error"),
+    ],
+)
+async def test_paths_of_the_storage_and_what_satellites_shall_be(
+    plural: str, kind: str, condition: str, status: str, reason: str, generation: int, state: str
+) -> None:
+    """One condition is said of each; that the others are missing says nothing."""
+    async with storage_labs.piraeus_alone() as lab:
+        lab.api.lists[f"{storage_labs.PIRAEUS}/{plural}"] = [storage_labs.piraeus_object("bond", [condition])]
+        storage_labs.set_condition(lab.api, "bond", condition, status, reason, generation, plural)
+        found = judging.judge(await lab.backend.observe(), Wanted(2))
+        assert found.state == state, found
+        assert state == NOT_OBSERVED or f"{kind} bond: {condition}" in found.text
+
+
+async def test_a_path_that_is_deleted_empties_no_node() -> None:
+    async with storage_labs.piraeus_alone() as lab:
+        gone = storage_labs.piraeus_object("bond", ["Configured"], deletionTimestamp="2026-03-01T04:00:00Z")
+        lab.api.lists[f"{storage_labs.PIRAEUS}/linstornodeconnections"] = [gone]
+        assert judging.judge(await lab.backend.observe(), Wanted(2)).state == NOT_OBSERVED
+
+
+async def test_paths_that_may_not_be_listed_are_not_taken_for_none() -> None:
+    async with storage_labs.piraeus_alone() as lab:
+        lab.api.refused = "linstornodeconnections"
+        with pytest.raises(Denied, match=r"cannot list LinstorNodeConnections: .*nodemanager edge rbac"):
+            await lab.backend.observe()
 
 
 def test_a_condition_of_piraeus_that_is_not_there_is_not_known() -> None:

@@ -129,7 +129,7 @@ async def act(lab: LinstorLab, chance: random.Random, asked: dict[str, int]) -> 
             [server.CUT_AFTER, server.HANG_AFTER, server.HANG_BEFORE, server.ERROR, server.PROXY]
         )
         lab.controller.faults = [Fault(kind, chance.choice(["POST", "PUT", "DELETE", "GET"]))]
-    match chance.randrange(6):
+    match chance.randrange(8):
         case 0 | 1:
             copies = chance.randint(1, 3)
             asked[name] = max(asked[name], copies)
@@ -138,6 +138,13 @@ async def act(lab: LinstorLab, chance: random.Random, asked: dict[str, int]) -> 
             await backend.withdraw(name, chance.choice(NODES))
         case 4:
             await backend.snapshot("s", [name])
+        case 5:
+            before = await backend.placeable(NODES)
+            await backend.freeze(NODES)
+            await backend.thaw(before)
+        case 6:
+            await backend.drop_snapshot(name, "s")
+            await backend.sharing(name)
         case _:
             await backend.default_copies("edge", chance.randint(1, 3))
 
@@ -162,5 +169,7 @@ def test_whatever_goes_wrong_no_good_copy_is_lost_and_none_is_made_too_many(seed
                     assert len(what.holders()) <= asked[name], name
                     assert len(what.holders()) >= before[name] - 1, name
                 syncing.advance(world, chance.choice([0, 1, 30]))
+            assert lab.controller.asked
+            storage_labs.harmless(lab.controller)
 
     virtual_time.run(scenario())

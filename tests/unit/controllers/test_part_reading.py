@@ -133,6 +133,8 @@ def test_rights_are_what_is_asked_for_and_no_verb_writes() -> None:
         ("edge", "secrets", "get", "own"),
         ("", "linstorclusters", "get", "linstorcluster"),
         ("", "linstorsatellites", "list"),
+        ("", "linstornodeconnections", "list"),
+        ("", "linstorsatelliteconfigurations", "list"),
         ("vms", "virtualmachineinstances", "list"),
         ("vms", "virtualmachineinstancemigrations", "list"),
         ("kube-system", "virtualmachineinstances", "list"),

@@ -57,7 +57,7 @@ class LinkProbes(Performer):
         """Return the cards that are not proven."""
         frames = action.frames or FRAMES
         probe = FrameProbe(self.root, action.session, self.host, frames, self.open_socket)
-        proofs = await probe.run(action.bond, seconds)
+        proofs = await probe.run(action.bond, seconds, action.cards)
         evidence.update({card: proof.words() for card, proof in proofs.items()})
         return [card for card, proof in proofs.items() if not proof.proven(frames)]
 

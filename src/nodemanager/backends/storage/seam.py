@@ -19,6 +19,8 @@ from nodemanager.fleet.edge.storage.facts import StorageFacts
 TAKING: Final = "Taking"
 READY: Final = "Ready"
 FAILED: Final = "Failed"
+Placeable = Mapping[str, Mapping[str, str | None]]
+"""Settings by node and name; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +76,16 @@ class Replicating(Protocol):
     async def default_copies(self, group: str, copies: int) -> StorageChange:
         """Have later volumes of a group be on so many nodes; Premature while present ones are on fewer."""
 
-    async def placeable(self, nodes: Sequence[str]) -> Mapping[str, str | None]:
-        """Return what says whether nodes get new copies: to be kept before `freeze`, for `thaw`.
+    async def placeable(self, nodes: Sequence[str]) -> Placeable:
+        """Return what says whether nodes get new copies, and lose theirs: to be kept before `freeze`.
 
         By itself, since a `freeze` that is repeated after half of it was done would find its own work.
         """
 
     async def freeze(self, nodes: Sequence[str]) -> StorageChange:
-        """Let nodes get no new copies."""
+        """Let nodes get no new copies, and lose none of theirs because they are away for long."""
 
-    async def thaw(self, before: Mapping[str, str | None]) -> StorageChange:
+    async def thaw(self, before: Placeable) -> StorageChange:
         """Restore what `placeable` returned, exactly."""
 
 

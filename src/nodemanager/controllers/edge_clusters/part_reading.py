@@ -18,7 +18,7 @@ from nodemanager.api.rights.operator_rights import Right
 from nodemanager.backends import choosing
 from nodemanager.backends.errors import BackendError, Denied, Garbled, NoSuchThing, Unusable
 from nodemanager.backends.storage.local_path import PERSISTENT_VOLUMES
-from nodemanager.backends.storage.piraeus.objects import LINSTOR_CLUSTERS, LINSTOR_SATELLITES
+from nodemanager.backends.storage.piraeus.objects import LINSTOR_CLUSTERS, LINSTOR_SATELLITES, SETTINGS
 from nodemanager.backends.virtualisation.kubevirt import INSTANCES, MIGRATIONS
 from nodemanager.client.verbs import Client
 from nodemanager.fleet.edge.decoding import printable
@@ -38,7 +38,7 @@ def rights(spec: EdgeProfileSpec) -> list[Right]:
         found.append(Right(SECRETS, ("get",), names=(wanted.linstor.secret,)))
     if wanted.piraeus:
         found.append(Right(LINSTOR_CLUSTERS, ("get",), names=(wanted.piraeus,)))
-        found.append(Right(LINSTOR_SATELLITES, ("list",)))
+        found += [Right(one, ("list",)) for one in (LINSTOR_SATELLITES, *(kind for kind, _ in SETTINGS))]
     return [*found, Right(PERSISTENT_VOLUMES, ("list",))] if wanted.observe_volumes else found
 
 

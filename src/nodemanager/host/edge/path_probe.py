@@ -180,14 +180,16 @@ class FrameProbe:
     own: bytes = field(default_factory=lambda: os.urandom(_RUN))
     """What the runs of cards are made of."""
 
-    async def run(self, bond: str, seconds: float) -> Mapping[str, CardProof]:
-        """Send and listen until every card is proven, or the time is up; return what is known of each."""
-        cards = [one.name for one in links.read_bond(self.root, bond).slaves]
-        if not cards:
-            raise HostError(f"cannot probe the cards of {bond}: it has none")
+    async def run(self, bond: str, seconds: float, least: int = 0) -> Mapping[str, CardProof]:
+        """Send and listen until every card is proven, or the time is up; return what is known of each.
+
+        A bond with fewer cards than `least` may get them back until then: those that are left prove no other.
+        """
+        until = asyncio.get_running_loop().time() + seconds
+        cards = await self._cards(bond, max(least, 1), until)
         proofs = {card: CardProof() for card in cards}
         with self._sockets(proofs) as sockets, contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout_at(until):
                 while not all(one.proven(self.frames) for one in proofs.values()):
                     self._send(sockets, proofs)
                     await asyncio.sleep(self.interval)
@@ -195,6 +197,16 @@ class FrameProbe:
                     self._send(sockets, proofs)
                     await asyncio.sleep(self.interval)
         return proofs
+
+    async def _cards(self, bond: str, least: int, until: float) -> list[str]:
+        """Return the cards of a bond once there are enough of them."""
+        loop = asyncio.get_running_loop()
+        while len(cards := [one.name for one in links.read_bond(self.root, bond).slaves]) < least:
+            if least == 1 or loop.time() >= until:
+                found = ", ".join(cards) or "none"
+                raise HostError(f"cannot probe the cards of {bond}: it has {found}, and shall have {least}")
+            await asyncio.sleep(self.interval)
+        return cards
 
     @contextlib.contextmanager
     def _sockets(self, proofs: Mapping[str, CardProof]) -> Iterator[dict[str, socket.socket]]:

@@ -115,6 +115,31 @@ async def test_a_dead_path_with_carrier_is_found_on_both_ends(cables: Cables) ->
         assert "0 heard there, 0 heard here, of nobody" in proofs["eth2"].words()
 
 
+async def test_cards_that_are_left_prove_nothing_of_one_that_is_missing(cables: Cables) -> None:
+    for card in CARDS:
+        cables.join(card, card)
+    slaves = cables.folder / "a/sys/class/net/bond0/bonding/slaves"
+    slaves.write_text("eth1")
+    with pytest.raises(HostError, match="cannot probe the cards of bond0: it has eth1, and shall have 2"):
+        await cables.probe("a").run("bond0", 0.05, 2)
+    slaves.write_text("")
+    with pytest.raises(HostError, match="cannot probe the cards of bond0: it has none, and shall have 2"):
+        await cables.probe("a").run("bond0", 0.05, 2)
+    with pytest.raises(HostError, match="cannot probe the cards of bond0: it has none"):
+        await cables.probe("a").run("bond0", 60)
+
+
+async def test_a_card_that_is_back_in_time_is_probed(cables: Cables) -> None:
+    """As a moment after a flip."""
+    for card in CARDS:
+        cables.join(card, card)
+    slaves = cables.folder / "a/sys/class/net/bond0/bonding/slaves"
+    slaves.write_text("eth1")
+    asyncio.get_running_loop().call_later(0.05, slaves.write_text, " ".join(CARDS))
+    found, _ = await asyncio.gather(cables.probe("a").run("bond0", 60, 2), cables.probe("b").run("bond0", 60))
+    assert {card: one.proven(3) for card, one in found.items()} == dict.fromkeys(CARDS, True)
+
+
 async def test_a_path_in_one_direction_is_none(cables: Cables) -> None:
     """A hears b, and b hears nothing: both know."""
     for card in CARDS:

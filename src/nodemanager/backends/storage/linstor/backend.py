@@ -16,13 +16,24 @@ from nodemanager.api.edge import capabilities
 from nodemanager.backends.errors import Garbled, NoSuchThing, Premature, Refused
 from nodemanager.backends.storage.linstor import codes, rest, views
 from nodemanager.backends.storage.linstor.rest import LinstorRest, segment
-from nodemanager.backends.storage.seam import FAILED, READY, TAKING, Sharing, StorageChange, VolumeSnapshot
+from nodemanager.backends.storage.seam import (
+    FAILED,
+    READY,
+    TAKING,
+    Placeable,
+    Sharing,
+    StorageChange,
+    VolumeSnapshot,
+)
 from nodemanager.fleet.edge.storage import facts, judging
 from nodemanager.fleet.edge.storage.facts import StorageFacts
 from nodemanager.kube.wording import plural
 
 NAME: Final = "linstor"
 AUTOPLACE: Final = "AutoplaceTarget"
+AUTO_EVICT: Final = "DrbdOptions/AutoEvictAllowEviction"
+"""Whether LINSTOR gives up a node that is away for an hour; that of a node counts before that of all."""
+FROZEN: Final = {AUTOPLACE: "false", AUTO_EVICT: "false"}
 MAX_LISTED: Final = 10_000
 """More would keep the operator from everything else while it looks at them."""
 _NONE: Final = StorageChange(changed=False)
@@ -133,27 +144,27 @@ class LinstorBackend:
         body = {"select_filter": {"place_count": copies}}
         return await self._change("PUT", f"/v1/resource-groups/{segment(group)}", body, doing)
 
-    async def placeable(self, nodes: Sequence[str]) -> Mapping[str, str | None]:
-        """Read AutoplaceTarget."""
+    async def placeable(self, nodes: Sequence[str]) -> Placeable:
+        """Read AutoplaceTarget, and whether nodes may be evicted, as it is set for each."""
         found = await self._rest.read(list[views.NodeView], "/v1/nodes", "list storage nodes")
-        before = {one.name: (one.props or {}).get(AUTOPLACE) for one in found if one.name in nodes}
+        props = {one.name: one.props or {} for one in found if one.name in nodes}
+        before = {name: {key: of_node.get(key) for key in FROZEN} for name, of_node in props.items()}
         if lacking := sorted(set(nodes) - set(before)):
             raise NoSuchThing("freeze nodes", f"LINSTOR knows no node {lacking[0]}", code=300)
         return before
 
     async def freeze(self, nodes: Sequence[str]) -> StorageChange:
-        """Set AutoplaceTarget=false."""
-        open_ = [name for name, value in (await self.placeable(nodes)).items() if value != "false"]
+        """Set both to false; who waits for a node must not find it given up meanwhile."""
+        open_ = [name for name, before in (await self.placeable(nodes)).items() if before != FROZEN]
         for name in open_:
-            await self._properties(name, {AUTOPLACE: "false"}, [])
+            await self._properties(name, FROZEN, [])
         return StorageChange(bool(open_))
 
-    async def thaw(self, before: Mapping[str, str | None]) -> StorageChange:
-        """Restore AutoplaceTarget; where there was none, there is none again."""
-        for name, value in before.items():
-            await self._properties(
-                name, {} if value is None else {AUTOPLACE: value}, [AUTOPLACE] if value is None else []
-            )
+    async def thaw(self, before: Placeable) -> StorageChange:
+        """Restore both; where there was none, there is none again."""
+        for name, settings in before.items():
+            there = {key: value for key, value in settings.items() if value is not None}
+            await self._properties(name, there, [key for key in settings if key not in there])
         return StorageChange(bool(before))
 
     async def snapshot(self, name: str, resources: Sequence[str]) -> StorageChange:

@@ -11,12 +11,14 @@ import asyncio
 import dataclasses
 
 from nodemanager.backends.asking import ask, ask_all
+from nodemanager.backends.errors import NoSuchThing
 from nodemanager.backends.storage.linstor.backend import NAME, LinstorBackend
 from nodemanager.backends.storage.linstor.rest import LinstorRest
 from nodemanager.backends.storage.piraeus import objects
 from nodemanager.backends.storage.piraeus.objects import (
     LINSTOR_CLUSTERS,
     LINSTOR_SATELLITES,
+    SETTINGS,
     PiraeusObject,
     Said,
 )
@@ -24,10 +26,11 @@ from nodemanager.client.verbs import Client
 from nodemanager.fleet.edge.decoding import printable
 from nodemanager.fleet.edge.storage.facts import StorageFacts, StorageNode
 from nodemanager.kube import conditions
+from nodemanager.kube.objects import Resource
 
 
 class PiraeusObjects:
-    """The objects alone: satellites and what is said of them."""
+    """The objects alone: satellites, what they shall be, the paths between them, and what is said of it."""
 
     name = NAME
     capabilities: frozenset[str] = frozenset()
@@ -39,19 +42,29 @@ class PiraeusObjects:
         """The client belongs to who gave it."""
 
     async def observe(self) -> StorageFacts:
-        """Look at the LinstorCluster and all satellites."""
+        """Look at the LinstorCluster, all satellites, and what people have set for them."""
         found = self._client.get(LINSTOR_CLUSTERS, self._cluster)
         cluster = await ask(f"look at the LinstorCluster {self._cluster}", found)
         satellites = await ask_all("list LinstorSatellites", self._client, LINSTOR_SATELLITES)
         said = list(objects.findings(cluster, LINSTOR_CLUSTERS.kind))
         for one in satellites:
             said += objects.findings(one, LINSTOR_SATELLITES.kind)
+        for kind, condition in SETTINGS:
+            for one in await self._any(kind):
+                said += objects.stated(one, kind.kind, (condition,))
         return StorageFacts(
             tuple(_node(one) for one in satellites),
             faults=_words(said, known=True),
             unknown=_words(said, known=False),
             sees_replicas=False,
         )
+
+    async def _any(self, kind: Resource[PiraeusObject]) -> list[PiraeusObject]:
+        """Return all objects of a kind; a cluster that does not know it has none."""
+        try:
+            return await ask_all(f"list {kind.kind}s", self._client, kind)
+        except NoSuchThing:
+            return []
 
 
 class PiraeusBackend(LinstorBackend):

@@ -19,6 +19,7 @@ APPLIED: Final = "Applied"
 AVAILABLE: Final = "Available"
 CONFIGURED: Final = "Configured"
 EXPECTED: Final = (APPLIED, AVAILABLE, CONFIGURED)
+"""What is said of clusters and satellites."""
 _UNOBSERVED: Final = ("NotObserved", "Unknown")
 
 
@@ -29,7 +30,7 @@ class PiraeusStatus(Struct):
 
 
 class PiraeusObject(Struct):
-    """A LinstorCluster or a LinstorSatellite."""
+    """One of the kinds below."""
 
     metadata: ObjectMeta = ObjectMeta()
     status: PiraeusStatus = PiraeusStatus()
@@ -41,6 +42,17 @@ LINSTOR_CLUSTERS: Final = Resource(
 LINSTOR_SATELLITES: Final = Resource(
     GROUP, "v1", "LinstorSatellite", "linstorsatellites", PiraeusObject, namespaced=False
 )
+LINSTOR_NODE_CONNECTIONS: Final = Resource(
+    GROUP, "v1", "LinstorNodeConnection", "linstornodeconnections", PiraeusObject, namespaced=False
+)
+"""The paths that storage takes between nodes, such as a bond."""
+LINSTOR_SATELLITE_CONFIGURATIONS: Final = Resource(
+    GROUP, "v1", "LinstorSatelliteConfiguration", "linstorsatelliteconfigurations", PiraeusObject,
+    namespaced=False,
+)  # fmt: skip
+"""What people want of satellites: their pools, and how their pods are."""
+SETTINGS: Final = ((LINSTOR_NODE_CONNECTIONS, CONFIGURED), (LINSTOR_SATELLITE_CONFIGURATIONS, APPLIED))
+"""Kinds that a cluster may lack, and the one condition that is said of each."""
 
 
 class Said(NamedTuple):
@@ -51,11 +63,17 @@ class Said(NamedTuple):
 
 
 def findings(one: PiraeusObject, kind: str) -> Iterator[Said]:
-    """Return all that is not well with an object, or is not known."""
-    name = f"{kind} {printable(one.metadata.name)}"
+    """Return all that is not well with a cluster or a satellite, or is not known."""
     if one.metadata.deletion_timestamp:
+        name = f"{kind} {printable(one.metadata.name)}"
         yield Said(True, f"{name} is being deleted, which moves its replicas away and deletes them")
-    for kind_of in EXPECTED:
+    yield from stated(one, kind, EXPECTED)
+
+
+def stated(one: PiraeusObject, kind: str, expected: Sequence[str]) -> Iterator[Said]:
+    """Return what is not well, or not known, by the conditions that are expected of an object."""
+    name = f"{kind} {printable(one.metadata.name)}"
+    for kind_of in expected:
         said = judge(one.status.conditions, kind_of, one.metadata.generation)
         if said is not None:
             yield Said(said.known, f"{name}: {said.words}")

@@ -25,8 +25,9 @@ def rbac(path: Path, namespace: str) -> None:
 
     Of a DaemonSet, its ConfigMaps by name; DaemonSets and Events of its namespace, to tell whether there are
     two, and what it warns of. Of storage and virtual machines, the Secret and the LinstorCluster by name;
-    satellites, volumes and instances as lists. Of Nodes, each by its name: a profile does not know those of a
-    site, so the right is to all of them. No verb that writes. --namespace is that of the operator.
+    satellites, their configurations and connections, volumes and instances as lists. Of Nodes, each by its
+    name: a profile does not know those of a site, so the right is to all of them. No verb that writes.
+    --namespace is that of the operator.
     """
     profile, _ = profiles.read(path)
     found = assembly.site_manifests(profile, namespace)
