@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,7 @@ CASES = [
     ),
     pytest.param(
         "/oem/96_site.yaml",
-        {"initramfs": [{"files": [{"path": "/etc/systemd/network/../network/10-bond.netdev"}]}]},
+        {"initramfs": [{"files": [{"path": "//etc/systemd/network/../network/10-bond.netdev"}]}]},
         "writes", id="by another way",
     ),
     pytest.param(
@@ -149,6 +150,7 @@ CASES = [
         "may write", id="a download",
     ),
     pytest.param("/oem/96_site.yaml", f"a: b: {NETDEV_PATH}\n", "may write", id="no YAML"),
+    pytest.param("/oem/96_\udcff.yaml", {"initramfs": [{"files": [OLD]}]}, "writes", id="no text"),
 ]  # fmt: skip
 
 
@@ -156,7 +158,8 @@ CASES = [
 async def test_who_has_the_last_word_instead_is_named(site: Site, path: str, stages: Any, says: str) -> None:
     await site.flip()
     site.put(path, stages)
-    with pytest.raises(HostError, match=f": {path} comes after it and {says} the same"):
+    shown = path.encode("utf-8", "backslashreplace").decode()
+    with pytest.raises(HostError, match=re.escape(f": {shown} comes after it and {says} the same")):
         await site.keep()
 
 

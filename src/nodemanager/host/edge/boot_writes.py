@@ -23,6 +23,8 @@ STAGES: Final = ("rootfs", "initramfs", "fs", "boot", "network", "reconcile")
 _PARTS: Final = {"before": -1, "after": 1}
 _CLOUD_INIT: Final = "boot"
 """The stage in which files of cloud-init's own words are written."""
+_ENDS: Final = (".yaml", ".yml")
+_CANNOT: Final = "cannot tell what is written at boot"
 _MAX_FILES: Final = 512
 _MAX_BYTES: Final = 4 * 1024 * 1024
 
@@ -58,7 +60,7 @@ def moment(by: str, stage: str) -> BootMoment | None:
 
 def said(text: str, by: str, paths: Collection[str] = ()) -> list[BootWrite]:
     """Return what a file has written at boot; `paths` are those that are looked for in commands; pure."""
-    return [one for one in _said(document(text, by), by, paths) if one.path.startswith("/")]
+    return [one for one in _said(document(text, by), by, paths) if one.path]
 
 
 def document(text: str, by: str) -> dict[str, Any]:
@@ -79,9 +81,15 @@ def _said(file: dict[str, Any], by: str, paths: Collection[str]) -> Iterator[Boo
         for step in dicts(steps):
             for one in (*dicts(step.get("files")), *dicts(step.get("downloads"))):
                 text = None if one.get("encoding") or "url" in one else str(one.get("content", ""))
-                yield BootWrite(when, normpath(str(one.get("path", ""))), by, text)
+                yield BootWrite(when, where(one), by, text)
             for path in _named(step.get("commands"), paths):
                 yield BootWrite(when, path, by)
+
+
+def where(file: dict[str, Any]) -> str:
+    """Return the path that a file is written to, however it is put; pure."""
+    path = str(file.get("path", ""))
+    return normpath(f"/{path.lstrip('/')}") if path.startswith("/") else ""
 
 
 def dicts(value: Any) -> list[dict[str, Any]]:
@@ -112,11 +120,15 @@ def on_host(tree: Tree, paths: Collection[str]) -> list[BootWrite]:
 def _texts(tree: Tree) -> Iterator[tuple[str, str]]:
     for folder in FOLDERS:
         here = Path(tree.outside(folder))
-        there = [one for one in sorted(here.rglob("*")) if one.suffix in (".yaml", ".yml") and one.is_file()]
+        try:
+            there = [one for one in sorted(here.rglob("*")) if one.suffix in _ENDS and one.is_file()]
+        except OSError as error:
+            raise HostError(f"{_CANNOT}: {folder}: {error.strerror or error}") from error
         if len(there) > _MAX_FILES:
-            raise HostError(f"cannot tell what is written at boot: {folder} has more than {_MAX_FILES} files")
+            raise HostError(f"{_CANNOT}: {folder} has more than {_MAX_FILES} files")
         for one in there:
-            yield f"{folder}/{one.relative_to(here)}", _text(one)
+            name = str(one.relative_to(here)).encode("utf-8", "backslashreplace").decode()
+            yield f"{folder}/{name}", _text(one)
 
 
 def _text(path: Path) -> str:
@@ -124,9 +136,9 @@ def _text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
     except OSError as error:
-        raise HostError(f"cannot tell what is written at boot: {path}: {error.strerror or error}") from error
+        raise HostError(f"{_CANNOT}: {path}: {error.strerror or error}") from error
     if len(data) > _MAX_BYTES:
-        raise HostError(f"cannot tell what is written at boot: {path} has more than {_MAX_BYTES} bytes")
+        raise HostError(f"{_CANNOT}: {path} has more than {_MAX_BYTES} bytes")
     return data.decode("utf-8", "replace")
 
 

@@ -162,7 +162,9 @@ def _besides(stages: Any, ours: str, paths: Collection[str]) -> dict[str, list[A
     left: dict[str, list[Any]] = {}
     for stage, steps in stages.items() if isinstance(stages, dict) else ():
         for step in boot_writes.dicts(steps):
-            files = [one for one in boot_writes.dicts(step.get("files")) if one.get("path") not in paths]
+            files = [
+                one for one in boot_writes.dicts(step.get("files")) if boot_writes.where(one) not in paths
+            ]
             kept = {**step, "files": files} if "files" in step else step
             if step.get("name") != ours and (files or set(kept) - {"name", "files"}):
                 left.setdefault(stage, []).append(kept)
