@@ -15,6 +15,7 @@ from nodemanager.agent.edge.kairos_steps import KairosPrograms, argv_of
 from nodemanager.agent.tasks.attempts import Attempt
 from nodemanager.agent.tasks.programs import Programs
 from nodemanager.api.maintenance.edge_steps import KairosStageAction, KairosUpgradeAction, OemFileAction
+from nodemanager.backends.systems.kairos import Kairos
 from nodemanager.host.base import HostError
 from nodemanager.host.edge import bond_changes, oem
 from nodemanager.host.files.tree import Tree
@@ -222,6 +223,11 @@ async def test_an_upgrade_is_refused_on_a_host_that_fell_back(tmp_path: Path) ->
     assert await writes.prepare(KairosStageAction(stage="network")) == b""
     with pytest.raises(HostError, match="this host is no Kairos"):
         await KairosPrograms(Programs(runs, "1"), str(tmp_path / "none")).prepare(upgrade)
+
+
+def test_what_kairos_agent_is_told_is_what_the_backend_says() -> None:
+    image = "registry.example/os@sha256:abc"
+    assert argv_of(KairosUpgradeAction(source=f"oci:{image}")) == list(Kairos().upgrade(image))
 
 
 def test_what_kairos_agent_is_told() -> None:

@@ -472,7 +472,7 @@ async def test_a_path_that_is_deleted_empties_no_node() -> None:
 async def test_paths_that_may_not_be_listed_are_not_taken_for_none() -> None:
     async with storage_labs.piraeus_alone() as lab:
         lab.api.refused = "linstornodeconnections"
-        with pytest.raises(Denied, match="cannot list LinstorNodeConnections: .*nodemanager edge rbac"):
+        with pytest.raises(Denied, match=r"cannot list LinstorNodeConnections: .*nodemanager edge rbac"):
             await lab.backend.observe()
 
 

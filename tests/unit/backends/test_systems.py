@@ -14,6 +14,7 @@ from nodemanager.backends.systems import choosing, networkd, seam
 from nodemanager.backends.systems.conventional import Debian, RhelLike
 from nodemanager.backends.systems.kairos import Kairos
 from nodemanager.backends.systems.seam import OperatingSystem
+from nodemanager.host.edge import kairos as kairos_marks
 from support import edge_profiles
 from support.system_contract import FILES, SystemContract
 
@@ -60,6 +61,13 @@ def test_kairos_settings_count_from_the_next_boot_on() -> None:
 def test_kairos_boots(printed: str, kind: str, good: bool) -> None:
     found = Kairos().boot_entry(printed)
     assert (found.kind, found.good) == (kind, good)
+
+
+@pytest.mark.parametrize("image", [*kairos_marks.ENTRIES, kairos_marks.UNKNOWN, "", "active_boot"])
+def test_what_an_agent_sees_means_what_kairos_agent_would_say(image: str) -> None:
+    found = Kairos().booted(image)
+    assert found == Kairos().boot_entry(f"{image}_boot\n")
+    assert found.good is (image == "active")
 
 
 def test_kairos_upgrades_from_an_image_and_never_resets() -> None:

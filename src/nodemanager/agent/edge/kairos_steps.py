@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
+from nodemanager.agent.edge.bond_steps import BondReverts
 from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Exclusive, Performer
 from nodemanager.agent.tasks.programs import Programs
-from nodemanager.api.maintenance.edge_steps import KairosStageAction, KairosUpgradeAction, OemFileAction
+from nodemanager.api.maintenance.edge_steps import (
+    OEM_NETWORK,
+    BondRevertAction,
+    KairosStageAction,
+    KairosUpgradeAction,
+    OemFileAction,
+)
 from nodemanager.api.maintenance.task_steps import ExecutionAction
+from nodemanager.backends.systems.kairos import AGENT, Kairos, stage_argv, upgrade_argv
 from nodemanager.host.base import HostError, NotSupported
-from nodemanager.host.edge import kairos, oem
-from nodemanager.host.edge.bond_changes import BondChanges
+from nodemanager.host.edge import boot_writes, kairos, oem
+from nodemanager.host.edge.bond_changes import BondChanges, Evidence
 from nodemanager.host.edge.bond_records import Phase
 from nodemanager.host.edge.oem import OemFiles
 
-AGENT: Final = "kairos-agent"
+_SYSTEM: Final = Kairos()
+"""What its words mean, and how its program is called; what it has booted this host looks up itself."""
 
 
 class Before(msgspec.Struct, frozen=True):
@@ -36,14 +46,16 @@ class OemSteps(Performer):
 
     async def prepare(self, action: OemFileAction) -> bytes:
         """Return what is there."""
-        return msgspec.json.encode(Before(self.files.read(action.name)))
+        return msgspec.json.encode(Before(self.files.read(_name(action))))
 
     async def perform(self, action: OemFileAction, attempt: Attempt) -> AttemptResult:
-        """Write it, if kairos-agent finds it good and it is another one."""
+        """Write it, if it has the last word at boot, kairos-agent finds it good, and it is another one."""
         del attempt
-        content = action.content or self._of_bond(action.bond)
+        name = _name(action)
         async with self.exclusive():
-            changed = await self.files.put(action.name, content)
+            there = self.files.read(name)
+            content = await asyncio.to_thread(self._content, action, name, there)
+            changed = await self.files.put(name, content)
         return AttemptResult(succeeded=True, changed=changed)
 
     async def take_back(self, action: OemFileAction, attempt: Attempt) -> AttemptResult:
@@ -51,17 +63,56 @@ class OemSteps(Performer):
         before = msgspec.json.decode(attempt.known.inverse, type=Before)
         async with self.exclusive():
             if before.content is None:
-                self.files.remove(action.name)
+                self.files.remove(_name(action))
             else:
-                self.files.put_back(action.name, before.content)
+                self.files.put_back(_name(action), before.content)
         return AttemptResult(succeeded=True)
 
-    def _of_bond(self, bond: str) -> str:
+    def _content(self, action: OemFileAction, name: str, there: str | None) -> str:
+        """Return what is written; raises HostError where another file would have the last word at boot."""
+        content, paths = action.content, None
+        if action.bond:
+            files = oem.files_of_bond(self.changes.tree, action.bond, self._settled_mode(action.bond))
+            content = oem.of_bond(action.bond, files, name, there)
+            paths = {one.path for one in files}
+        boot_writes.need_last_word(self.files.tree, f"{boot_writes.OEM}/{name}", content, paths)
+        return content
+
+    def _settled_mode(self, bond: str) -> str:
+        """Return the mode that a bond has for good: that of a commit, or the one that was put back."""
         record = self.changes.record(bond)
-        plan = record.plan()
-        if plan is None or record.phase() is not Phase.COMMITTED:
-            raise HostError(f"cannot keep the files of {bond} over a boot: no change of it is committed")
-        return oem.of_bond(bond, oem.files_of_bond(self.changes.tree, bond, plan.mode))
+        plan, phase = record.plan(), record.phase()
+        if plan is not None and phase is Phase.COMMITTED:
+            return plan.mode
+        if plan is not None and phase in (Phase.REVERTED, Phase.FIRED) and record.restored() == 0:
+            return plan.before_mode
+        raise HostError(
+            f"cannot keep the files of {bond} over a boot: no change of it is committed, or wholly put back"
+        )
+
+
+class TellingReverts(BondReverts):
+    """Puts a bond back, and tells if a boot would make it something else again."""
+
+    async def do(self, action: BondRevertAction, attempt: Attempt) -> Evidence:
+        """Put back files and mode; what is in /oem stays, as another step wrote it."""
+        evidence = await BondReverts.do(self, action, attempt)
+        left = await asyncio.to_thread(self._left, action.bond, evidence.get("modeAfter", ""))
+        return evidence | ({"oem": left} if left else {})
+
+    def _left(self, bond: str, mode: str) -> str:
+        """Return what is to be done about a file that has the last word at boot; empty = nothing."""
+        try:
+            found = oem.at_boot(self.changes.tree, bond) if mode else None
+        except HostError as error:
+            return str(error)
+        if found is None or found.mode == mode:
+            return ""
+        return f"{found.by} makes it {found.mode or 'nobody knows what'} at the next boot: do oemFile again"
+
+
+def _name(action: OemFileAction) -> str:
+    return action.name or OEM_NETWORK
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +127,8 @@ class KairosPrograms(Performer):
         boot = kairos.observe(self.root)
         if boot is None:
             raise NotSupported(f"cannot run {AGENT}: this host is no Kairos")
-        if isinstance(action, KairosUpgradeAction) and not action.recovery and boot.entry != kairos.ACTIVE:
+        upgrades = isinstance(action, KairosUpgradeAction) and not action.recovery
+        if upgrades and not _SYSTEM.booted(boot.entry).good:
             raise HostError(
                 f"cannot upgrade: this host has booted its {boot.entry} image, as after a failed upgrade;"
                 " look why, and boot the active one"
@@ -103,6 +155,5 @@ def _execution(action: KairosUpgradeAction | KairosStageAction) -> ExecutionActi
 def argv_of(action: KairosUpgradeAction | KairosStageAction) -> list[str]:
     """Return what is run; pure."""
     if isinstance(action, KairosUpgradeAction):
-        return [AGENT, "upgrade", "--source", action.source, *(["--recovery"] if action.recovery else [])]
-    paths = ["--cloud-init-paths", action.path] if action.path else []
-    return [AGENT, "run-stage", action.stage, "--strict", *paths]
+        return list(upgrade_argv(action.source, recovery=action.recovery))
+    return list(stage_argv(action.stage, action.path))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nodemanager.agent.assembly import ManagedHost
-from nodemanager.agent.edge.bond_steps import BondArms, BondCommits, BondFlips, BondReverts, BondStages
+from nodemanager.agent.edge.bond_steps import BondArms, BondCommits, BondFlips, BondStages
 from nodemanager.agent.edge.drbd_steps import DrbdPauses, DrbdVerifies
-from nodemanager.agent.edge.kairos_steps import KairosPrograms, OemSteps
+from nodemanager.agent.edge.kairos_steps import KairosPrograms, OemSteps, TellingReverts
 from nodemanager.agent.edge.link_probes import LinkProbes
 from nodemanager.agent.tasks.attempts import Exclusive, Performer
 from nodemanager.agent.tasks.programs import Programs
@@ -36,7 +36,7 @@ def performers(
         "bond_arm": BondArms(*of_bond),
         "bond_flip": BondFlips(*of_bond),
         "bond_commit": BondCommits(*of_bond),
-        "bond_revert": BondReverts(*of_bond),
+        "bond_revert": TellingReverts(*of_bond),
         "link_probe": LinkProbes(root, host.identity.hostname, run),
         "drbd_pause": DrbdPauses(control, done),
         "drbd_resume": DrbdPauses(control, done, paused=False),

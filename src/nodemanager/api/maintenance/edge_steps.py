@@ -18,6 +18,8 @@ LINK_NAME: Final = "^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
 LINK_MAX: Final = 15
 MIN_DEADLINE: Final = 30
 MAX_DEADLINE: Final = 3600
+OEM_NETWORK: Final = "95_nodemanager_network.yaml"
+"""What keeps the network of a node in /oem of Kairos, whoever of us writes it: two would be at odds."""
 _RESOURCE: Final = "^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
 _OEM_NAME: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\.(yaml|yml)$"
 _IMAGE: Final = "^(oci|docker|file|dir):[A-Za-z0-9/._:@-]+$"
@@ -158,12 +160,17 @@ class OemFileAction(Struct):
             "(has(self.content) && self.content != '') != (has(self.bond) && self.bond != '')",
             "must have either content or bond",
         ),
+        Rule(
+            "!has(self.content) || self.content == '' || (has(self.name) && self.name != '')",
+            "must have a name where it has content",
+        ),
     )
 
     name: Annotated[
         str,
-        meta("Its name, such as 95_bond.yaml: files are read in the order of their names.", required=True,
-             pattern=_OEM_NAME, min_length=1, max_length=128),
+        meta(f"Its name: files are read in the order of names, and the last one that writes a path wins."
+             f" Omitted, with bond = {OEM_NETWORK}, which nodemanager edge bond prints, too.",
+             pattern=f"^$|{_OEM_NAME}", max_length=128),
     ] = ""  # fmt: skip
     content: Annotated[str, meta("What it contains: stages of yip, in YAML.", max_length=65536)] = ""
     bond: Annotated[

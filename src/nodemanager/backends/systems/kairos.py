@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from nodemanager.api.edge import capabilities
+from nodemanager.api.maintenance.edge_steps import OEM_NETWORK
 from nodemanager.backends.systems import texts
 from nodemanager.backends.systems.seam import (
     ACTIVE,
@@ -26,7 +27,8 @@ from nodemanager.backends.systems.seam import (
 from nodemanager.fleet.edge.decoding import printable
 
 NAME: Final = "kairos"
-NETWORK: Final = "/oem/95_nodemanager_network.yaml"
+AGENT: Final = "kairos-agent"
+NETWORK: Final = f"/oem/{OEM_NETWORK}"
 TUNING: Final = "/oem/95_nodemanager_tuning.yaml"
 """Files of /oem are read in alphabetical order, and the last one wins."""
 _STAGE: Final = "initramfs"
@@ -42,16 +44,20 @@ class Kairos:
 
     def boot_question(self) -> Argv:
         """Ask which of its images it runs."""
-        return ("kairos-agent", "state", "get", "boot")
+        return (AGENT, "state", "get", "boot")
 
     def boot_entry(self, printed: str) -> BootEntry:
         """Only active_boot is good; a word that we do not know is not known."""
         word = printable(printed.strip(), 63)
         return BootEntry(_BOOTS.get(word, NOT_KNOWN), word)
 
+    def booted(self, image: str) -> BootEntry:
+        """Say what it means that an image runs, as its mark in /run/cos calls it: active, passive, ..."""
+        return self.boot_entry(f"{image}_boot")
+
     def upgrade(self, image: str) -> Argv:
         """Put an image in the place of the passive one, to be booted next."""
-        return ("kairos-agent", "upgrade", "--source", f"oci:{texts.image(image)}")
+        return upgrade_argv(f"oci:{texts.image(image)}")
 
     def network(self, files: Mapping[str, str]) -> SystemPlan:
         """Write the files as they are now, and have every boot write them."""
@@ -74,8 +80,18 @@ class Kairos:
         )
 
 
+def upgrade_argv(source: str, *, recovery: bool = False) -> Argv:
+    """Put an image from a source, such as oci:..., in the place of the passive one, or of recovery."""
+    return (AGENT, "upgrade", "--source", source, *(("--recovery",) if recovery else ()))
+
+
+def stage_argv(stage: str, path: str = "") -> Argv:
+    """Run a stage now, as far as a file or a folder says what belongs to it; an error in it is one."""
+    return (AGENT, "run-stage", stage, "--strict", *(("--cloud-init-paths", path) if path else ()))
+
+
 def _validate(path: str) -> Argv:
-    return ("kairos-agent", "validate", path)
+    return (AGENT, "validate", path)
 
 
 def _oem(path: str, name: str, files: Sequence[PlannedFile]) -> PlannedFile:

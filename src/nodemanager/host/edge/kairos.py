@@ -10,7 +10,6 @@ from nodemanager.api.common.edge_state import BootState
 SENTINELS: Final = "run/cos"
 RELEASES: Final = ("etc/kairos-release", "etc/os-release")
 ENTRIES: Final = ("active", "passive", "recovery", "livecd", "autoreset")
-ACTIVE: Final = "active"
 UNKNOWN: Final = "unknown"
 _LIMIT: Final = 65536
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from nodemanager.host.base import HostError, NotSupported, Runner
-from nodemanager.host.edge import networkd_files
+from nodemanager.host.edge import boot_writes, networkd_files
+from nodemanager.host.edge.boot_writes import OEM
 from nodemanager.host.edge.networkd_files import Found
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.init import placing
 from nodemanager.host.process.runner import CommandNotFound
 from nodemanager.host.state import state_files
 
-OEM: Final = "/oem"
 STAGE: Final = "initramfs"
 """Before networkd begins."""
 MODE: Final = 0o600
@@ -37,6 +37,15 @@ class BootFile(NamedTuple):
     mode: int
     uid: int
     gid: int
+
+
+class BootMode(NamedTuple):
+    """What a bond becomes at the next boot."""
+
+    by: str
+    """The file that has the last word."""
+    mode: str
+    """Empty: nobody can tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +116,19 @@ def files_of_bond(tree: Tree, bond: str, mode: str) -> list[BootFile]:
     ]
 
 
+def at_boot(tree: Tree, bond: str) -> BootMode | None:
+    """Return what makes a bond at the next boot; None = what is there now, or no file says."""
+    if not Path(tree.outside(OEM)).is_dir():
+        return None
+    files = networkd_files.of_bond(networkd_files.read(tree.root), bond).values()
+    path = next(one.path for one in files if one.path.endswith(".netdev"))
+    last = max(boot_writes.on_host(tree, [path]), key=lambda one: one.when, default=None)
+    if last is None:
+        return None
+    modes = networkd_files.values(last.text or "", "Bond", "Mode")
+    return BootMode(last.by, modes[-1] if modes else "")
+
+
 def _boot_file(tree: Tree, bond: str, file: Found) -> BootFile:
     if REPLACED in file.text:
         raise HostError(f"cannot write files of {bond} at boot: {file.path} is no text")
@@ -114,9 +136,10 @@ def _boot_file(tree: Tree, bond: str, file: Found) -> BootFile:
     return BootFile(file.path, file.text, seen.st_mode & 0o777, seen.st_uid, seen.st_gid)
 
 
-def of_bond(bond: str, files: Sequence[BootFile]) -> str:
+def of_bond(bond: str, files: Sequence[BootFile], name: str = "", before: str | None = None) -> str:
     """Return what writes the files of a bond at every boot; JSON is YAML, and needs no quoting; pure.
 
+    What a file of that name had besides, such as the VLANs that `nodemanager edge bond` prints, stays in it.
     But for a character of 17 bits and more: what JSON makes two halves of is none in YAML, so it stays.
     """
     if not files:
@@ -125,6 +148,24 @@ def of_bond(bond: str, files: Sequence[BootFile]) -> str:
         {"path": one.path, "permissions": one.mode, "owner": one.uid, "group": one.gid, "content": one.text}
         for one in sorted(files)
     ]
-    stages = {"stages": {STAGE: [{"name": f"files of {bond}", "files": written}]}}
-    text = _ODD.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(stages, indent=2, ensure_ascii=False))
+    ours = f"files of {bond}"
+    found = boot_writes.document(before or "", f"{OEM}/{name}")
+    stages = _besides(found.get("stages"), ours, {one.path for one in files})
+    stages[STAGE] = [*stages.get(STAGE, []), {"name": ours, "files": written}]
+    whole = json.dumps(found | {"stages": stages}, indent=2, ensure_ascii=False)
+    text = _ODD.sub(lambda found: f"\\u{ord(found[0]):04x}", whole)
     return f"#cloud-config\n{text}\n"
+
+
+def _besides(stages: Any, ours: str, paths: Collection[str]) -> dict[str, list[Any]]:
+    """Return the steps of a file without those that we wrote, and without files that are ours now."""
+    left: dict[str, list[Any]] = {}
+    for stage, steps in stages.items() if isinstance(stages, dict) else ():
+        for step in boot_writes.dicts(steps):
+            files = [
+                one for one in boot_writes.dicts(step.get("files")) if boot_writes.where(one) not in paths
+            ]
+            kept = {**step, "files": files} if "files" in step else step
+            if step.get("name") != ours and (files or set(kept) - {"name", "files"}):
+                left.setdefault(stage, []).append(kept)
+    return left

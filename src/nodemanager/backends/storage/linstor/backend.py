@@ -147,11 +147,8 @@ class LinstorBackend:
     async def placeable(self, nodes: Sequence[str]) -> Placeable:
         """Read AutoplaceTarget, and whether nodes may be evicted, as it is set for each."""
         found = await self._rest.read(list[views.NodeView], "/v1/nodes", "list storage nodes")
-        before = {
-            one.name: {key: (one.props or {}).get(key) for key in FROZEN}
-            for one in found
-            if one.name in nodes
-        }
+        props = {one.name: one.props or {} for one in found if one.name in nodes}
+        before = {name: {key: of_node.get(key) for key in FROZEN} for name, of_node in props.items()}
         if lacking := sorted(set(nodes) - set(before)):
             raise NoSuchThing("freeze nodes", f"LINSTOR knows no node {lacking[0]}", code=300)
         return before
@@ -164,7 +161,7 @@ class LinstorBackend:
         return StorageChange(bool(open_))
 
     async def thaw(self, before: Placeable) -> StorageChange:
-        """Restore both, where they were set; where there was none, there is none again."""
+        """Restore both; where there was none, there is none again."""
         for name, settings in before.items():
             there = {key: value for key, value in settings.items() if value is not None}
             await self._properties(name, there, [key for key in settings if key not in there])
