@@ -21,7 +21,9 @@ def test_what_is_left_out_is_in_the_middle(limit: int) -> None:
 
 @pytest.mark.parametrize("limit", range(30, 90))
 def test_words_are_left_whole(limit: int) -> None:
-    text = "bondstor is half-flipped: active-backup on node0, balance-rr on node1; every second packet is lost"
+    text = (
+        "bondstor is half-flipped: active-backup on node0, balance-rr on node1; every second packet is lost"
+    )
     for cut in (wording.shorten(text, limit), wording.shorten_bytes(text, limit)):
         assert len(cut) <= limit
         head, _, tail = cut.partition(wording.GAP)
