@@ -51,6 +51,10 @@ bin/manager: $(VENV)/.dev requirements/runtime.txt $(wildcard tools/*) $(shell f
 release: $(VENV)/.release ## Build dist/ for hosts without Python, packages too: TARGETS=names, SIGNING_KEY=minisign.key
 	$(BIN)/python -m tools.release $(TARGETS) $(if $(SIGNING_KEY),--sign "$(SIGNING_KEY)") $(ARGS)
 
+.PHONY: release-again
+release-again: ## Build TARGETS=names once more, from nothing in another folder, and compare them with dist/
+	tools/release/again.sh $(TARGETS)
+
 .PHONY: image
 IMAGE ?= nodemanager
 image: ## Build the container image (IMAGE=name, IMAGE_FLAGS for docker build; needs docker)
@@ -108,6 +112,12 @@ e2e: $(VENV)/.dev bin/manager ## Run the built bin/manager the way a user does, 
 	  "or $(BIN)/pytest tests/e2e for what needs none" >&2; exit 1; }
 	$(BIN)/pytest --dist loadfile --no-loadscope-reorder tests/e2e tests/hosts $(or $(ARGS),--ignore=$(ALONE))
 	$(if $(ARGS),,$(BIN)/pytest -n 0 $(ALONE))
+
+# Where e2e skips what needs a release, as building one takes minutes, this fails.
+.PHONY: e2e-release
+OF_RELEASE := $(sort $(wildcard tests/e2e/test_static*.py)) $(addprefix tests/hosts/test_,examples.py release_packages.py self_update.py)
+e2e-release: $(VENV)/.dev bin/manager ## Run what is about the programs in dist/, which have to be of these sources (as root)
+	NODEMANAGER_TEST_RELEASE=1 $(BIN)/pytest --dist loadfile --no-loadscope-reorder $(OF_RELEASE) $(ARGS)
 
 # One worker: a guest without KVM takes a core. FIGURES=dir keeps what it measured, and what DRBD said.
 .PHONY: lab

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support import server_process, static_program
+from support import debian_packages, server_process, static_program
 from support.agent_process import Agent, api_of, owned
 from support.server_process import Server
 
@@ -26,14 +26,13 @@ OURS = re.compile(r"/etc/(localtime|passwd|group)|/(proc|sys|dev)/.*|/run/system
 """What a program may look at that wants to know the time, who it is, and what it runs on."""
 PYTHON = ("PATH", "HOME", "STARTUP", "INSPECT", "PLATLIBDIR", "USERBASE", "PYCACHEPREFIX", "DEVMODE",
           "MALLOC", "WARNINGS", "HASHSEED", "BREAKPOINT", "EXECUTABLE", "SAFEPATH", "UTF8")  # fmt: skip
-NEEDS_STRACE = pytest.mark.skipif(
-    shutil.which("strace") is None, reason="strace tells which files are opened"
-)
 
 
 @pytest.fixture
 def program() -> Path:
-    return static_program.find()
+    found = static_program.find()
+    debian_packages.ensure("openssl", "strace")
+    return found
 
 
 @pytest.fixture
@@ -72,7 +71,6 @@ def opened(log: Path, program: Path, *may: Path) -> list[str]:
     return foreign + [path for path in whole if not OURS.fullmatch(path) and not path.startswith(below)]
 
 
-@NEEDS_STRACE
 def test_what_it_brings_about_it_does_with_no_file_of_others(
     program: Path, tmp_path: Path, planted: dict[str, str]
 ) -> None:
@@ -89,7 +87,6 @@ def test_what_it_brings_about_it_does_with_no_file_of_others(
     assert opened(log, program, root, manifests) == []
 
 
-@NEEDS_STRACE
 async def test_its_agent_starts_and_keeps_a_host_with_no_file_of_others(
     program: Path, tmp_path: Path, planted: dict[str, str]
 ) -> None:
@@ -126,9 +123,8 @@ def test_openssls_variables_say_whom_it_trusts_and_no_others_do(
     authority.write_bytes(server.config().ca or b"")
     folder = tmp_path / "hashed"
     folder.mkdir()
-    openssl = shutil.which("openssl") or pytest.skip("openssl tells the names in SSL_CERT_DIR")
     said = subprocess.run(
-        [openssl, "x509", "-hash", "-noout", "-in", str(authority)],
+        ["openssl", "x509", "-hash", "-noout", "-in", str(authority)],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     shutil.copy(authority, folder / f"{said.stdout.strip()}.0")

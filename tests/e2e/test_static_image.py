@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from nodemanager.client.auth import kubeconfig
 from nodemanager.client.subresources import request_token
 from nodemanager.client.verbs import Client
 from nodemanager.host.process import runner
-from support import apiserver, daemonset_pod, oci_image, server_process, static_program
+from support import apiserver, daemonset_pod, debian_packages, oci_image, server_process, static_program
 from support.chart import named, plain
 from support.fleet import until
 from support.fleet_api import NAMESPACE, FleetApi
@@ -121,9 +120,9 @@ def test_the_operator_in_it_reconciles_a_config_set(
     assert '"level":"ERROR"' not in log.read_text()
 
 
-@pytest.mark.skipif(shutil.which("skopeo") is None, reason="skopeo is not installed")
 def test_skopeo_reads_it(tmp_path: Path) -> None:
     program = Program(static_program.find(), static_program.NATIVE, "1.2.3", 1700000000, effort=1)
+    debian_packages.ensure("skopeo")
     file = image.build(program, tmp_path)
     done = subprocess.run(
         ["skopeo", "inspect", f"oci-archive:{file}"], capture_output=True, text=True, timeout=60, check=False

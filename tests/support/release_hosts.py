@@ -1,18 +1,20 @@
 """Hosts of many kinds for the packages of a release, and how each installs, upgrades and removes one.
 
-Roots of Debian and Ubuntu are made by mmdebstrap, without Python. There is no mirror of Fedora or Arch that
-mmdebstrap can use: their package managers run on Debian, with the os-release of the other, as in
-tests/hosts/test_package_managers.py. Alpine is the real one where NODEMANAGER_TEST_CACHE has its root as
-alpine-minirootfs-*.tar.gz. `busybox` is a root with nothing but busybox.
+Roots of Debian and Ubuntu are made by mmdebstrap, without Python but where dnf needs it. There is no mirror
+of Fedora or Arch that mmdebstrap can use: their package managers run on Debian, with the os-release of the
+other, as in tests/hosts/test_package_managers.py. Alpine is the real one where NODEMANAGER_TEST_CACHE has its
+root as alpine-minirootfs-*.tar.gz. `busybox` is a root with nothing but busybox.
 """
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +33,18 @@ from support.nspawn import Box, Machine
 SECONDS = 300.0
 FEDORA = 'ID=fedora\nNAME="Fedora Linux"\nVERSION_ID=42\nPRETTY_NAME="Fedora Linux 42"\n'
 ARCH = 'ID=arch\nNAME="Arch Linux"\nPRETTY_NAME="Arch Linux"\n'
+SHELL = """\
+Name: nm-shell
+Version: 1
+Release: 1
+Summary: A shell
+License: None
+BuildArch: noarch
+Provides: /bin/sh
+%description
+A shell.
+%files
+"""
 
 
 class Driver:
@@ -81,7 +95,7 @@ class Dpkg(Driver):
 
 
 class Rpm(Driver):
-    """A host with rpm's database and nothing in it: that there is a shell is not written down there."""
+    """A host with dnf. That it has a shell, which our package asks for, is all that rpm's database says."""
 
     suffix = ".rpm"
     build = staticmethod(rpm.build)
@@ -89,15 +103,30 @@ class Rpm(Driver):
     def prepare(self, machine: Machine) -> None:
         (machine.root / "etc/os-release").unlink()
         (machine.root / "etc/os-release").write_text(FEDORA)
+        machine.write("/etc/rpm/macros", "%_dbpath /var/lib/rpm\n")  # Debian's rpm has it in a home
         machine.run("rpm", "--initdb")
+        with tempfile.TemporaryDirectory(prefix="nodemanager-rpm-") as folder:
+            machine.run("rpm", "--install", self._copy(machine, _shell_package(Path(folder))))
 
     def install(self, machine: Machine, file: Path) -> None:
-        machine.run(
-            "rpm", "--upgrade", "--oldpackage", "--nodeps", self._copy(machine, file), timeout=SECONDS
-        )
+        inside, ask = self._copy(machine, file), ("rpm", "--query", "--queryformat", "%{VERSION}")
+        before = machine.run(*ask, "nodemanager", check=False)
+        verb = "install"
+        if before.returncode == 0:  # versions of tests are of one length
+            verb = "upgrade" if before.stdout < machine.run(*ask, "--package", inside).stdout else "downgrade"
+        machine.run("dnf", "--assumeyes", verb, inside, timeout=SECONDS)
 
     def remove(self, machine: Machine) -> None:
-        machine.run("rpm", "--erase", "nodemanager", timeout=SECONDS)
+        machine.run("dnf", "--assumeyes", "remove", "nodemanager", timeout=SECONDS)
+
+
+def _shell_package(folder: Path) -> Path:
+    """Return a package that says what dpkg knows here, and rpm does not: there is a shell."""
+    (folder / "shell.spec").write_text(SHELL)
+    defines = ("--define", f"_topdir {folder}", "--define", f"_rpmdir {folder}")
+    argv = ["rpmbuild", "-bb", "--quiet", *defines, str(folder / "shell.spec")]
+    subprocess.run(argv, check=True, timeout=60, env={**os.environ, "HOME": str(folder)})
+    return next(folder.rglob("*.rpm"))
 
 
 class Apk(Driver):
@@ -189,8 +218,13 @@ def _debian(suite: str) -> Callable[[], Path]:
 
 
 def bookworm() -> Path:
-    """Return a root of Debian 12 that also has the package managers of others."""
-    return debian_root.bare_root("bookworm", "rpm", "pacman-package-manager")
+    """Return a root of Debian 12 that also has the package manager of Arch."""
+    return debian_root.bare_root("bookworm", "pacman-package-manager")
+
+
+def with_dnf() -> Path:
+    """Return a root of Debian 12 with dnf, and so with Python, as Fedora and RHEL have it, too."""
+    return debian_root.bare_root("bookworm", "dnf", "rpm")
 
 
 KINDS = {
@@ -199,7 +233,7 @@ KINDS = {
     "debian-13": Kind(_debian("trixie"), Dpkg()),
     "ubuntu-22.04": Kind(_debian("jammy"), Dpkg()),
     "ubuntu-24.04": Kind(_debian("noble"), Dpkg()),
-    "rpm": Kind(bookworm, Rpm()),
+    "rpm": Kind(with_dnf, Rpm()),
     "pacman": Kind(bookworm, Tar(ARCH)),
     "alpine": Kind(alpine, Apk()),
     "busybox": Kind(busybox, Tar(machine=Box)),

@@ -1,32 +1,63 @@
-"""The static programs of a release, as tests take them: what `make release` left in dist/.
+"""The static programs of a release, as tests take them: what `make release` left in dist/, of these sources.
 
 Building one takes minutes, so nothing here does; a test that finds none is skipped, and says how to get it.
+With NODEMANAGER_TEST_RELEASE=1, where a release was just built, it fails.
 """
 
 from __future__ import annotations
 
+import functools
+import os
 import platform
 import re
+import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 import nodemanager
 
-ROOT = Path(__file__).parents[2]
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # tools/ is not installed
+
+from tools.release import revision
+
+ROOT = revision.ROOT
 NATIVE = {"x86_64": "linux-amd64", "aarch64": "linux-arm64"}.get(platform.machine(), "")
+REQUIRED = "NODEMANAGER_TEST_RELEASE"
+"""The variable by which it is a mistake that there is no program."""
 
 
 OLD, NEW = (re.sub(r"[0-9](?=[^0-9]*$)", digit, nodemanager.__version__) for digit in "12")
 """Two versions for `renamed`."""
 
 
-def find(target: str = NATIVE) -> Path:
-    """Return the newest program for a target; the test is skipped where there is none."""
-    found = list(ROOT.glob(f"dist/nodemanager-*-{target}"))
-    if not target or not found:
-        pytest.skip(f"no static program in dist/: make release TARGETS={target or 'linux-amd64'} builds it")
-    return max(found, key=lambda path: path.stat().st_mtime)
+def find(target: str = NATIVE, root: Path = ROOT) -> Path:
+    """Return the program for a target that is of these sources; the test is skipped where there is none."""
+    builds = f"make release TARGETS={target or 'linux-amd64'} builds it"
+    program = root / f"dist/nodemanager-{nodemanager.__version__}-{target}"
+    if not target or not program.is_file():
+        _lacks(f"no static program in dist/: {builds}")
+    if _sources_of(program, program.stat().st_mtime_ns) != _sources_here(root):
+        _lacks(f"dist/{program.name} was built of other sources than these: {builds} anew")
+    return program
+
+
+def _lacks(why: str) -> NoReturn:
+    if os.environ.get(REQUIRED, "") not in ("", "0"):
+        pytest.fail(f"{why}; it is asked for by {REQUIRED}")
+    pytest.skip(why)
+
+
+@functools.cache
+def _sources_of(program: Path, _changed: int) -> str:
+    found = revision.of_program(program)
+    return found.sources if found is not None else "older than this mark"
+
+
+@functools.cache
+def _sources_here(root: Path) -> str:
+    return revision.digest(root)
 
 
 def renamed(program: Path, version: str, folder: Path) -> Path:

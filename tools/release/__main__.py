@@ -148,9 +148,11 @@ def build(
         programs.append(file)
         if packages:
             packed_programs += _build_packages(shop, target, site, file)
-    names = [_program_name(target) for target in TARGETS.values()]
-    others = [output / name for name in names if name in before and output / name not in programs]
-    files = [*programs, *packed_programs, _write_sbom([*programs, *others], site, output, shop.epoch)]
+    files = [*programs, *packed_programs]
+    others = [
+        output / name for name in before if sbom.lists(name, __version__) and output / name not in files
+    ]
+    files.append(_write_sbom(shop, [*files, *others], site, output))
     listed = sums.write(output, files, before)
     if key is not None:
         signing.sign([*files, listed], key, __version__, shop.epoch)
@@ -177,13 +179,16 @@ def _say_made(file: Path, began: float) -> None:
     _say(f"{file}: {file.stat().st_size / MIB:.1f} MiB, made in {time.monotonic() - began:.0f} s")
 
 
-def _write_sbom(files: Sequence[Path], site: Path, output: Path, epoch: int) -> Path:
-    zig = toolchain.zig_version()
-    libc = sbom.Component("musl (of zig)", zig, f"pkg:pypi/ziglang@{zig}", "MIT")
-    parts = [*sbom.of_sources(sources.all_pinned().values()), *sbom.of_site(site), libc]
-    path = output / f"nodemanager-{__version__}.cdx.json"
+def _write_sbom(shop: Workshop, files: Sequence[Path], site: Path, output: Path) -> Path:
+    parts = [
+        *sbom.of_sources(sources.all_pinned().values()),
+        *sbom.of_interpreter(shop.tools(native()).folder / "python"),
+        *sbom.of_compiler(toolchain.zig_version()),
+        *sbom.of_site(site),
+    ]
+    path = output / f"nodemanager-{__version__}{sbom.SUFFIX}"
     digests = {file.name: sources.digest(file) for file in files}
-    path.write_text(sbom.document(__version__, epoch, parts, digests), encoding="utf-8")
+    path.write_text(sbom.document(__version__, shop.epoch, parts, digests), encoding="utf-8")
     return path
 
 

@@ -27,6 +27,8 @@ LATE = frozenset((
 """Modules that others import and hardly ever use: run when somebody asks for something in them."""
 BUILD = "nodemanager/BUILD"
 """As packing.py calls it."""
+REVISION = "nodemanager/REVISION"
+"""As revision.py calls it."""
 RENDER = "-render"
 """How nodemanager.rendering.process asks for it."""
 
@@ -174,6 +176,7 @@ def main() -> None:
     ]
     sys.frozen = True  # type: ignore[attr-defined]
     sys.build = bytes(_packed.read(BUILD)).decode()  # type: ignore[attr-defined]
+    sys.revision = bytes(_packed.read(REVISION)).decode()  # type: ignore[attr-defined]
     # Modules make many objects that stay, and hardly a cycle: who runs for long sets a limit of their own.
     gc.set_threshold(START_THRESHOLD)
     if _packed.find("recording") is not None:  # the first of two builds, which nobody gets

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from tools.release.sources import CannotBuild
-from tools.release.targets import Target
+from tools.release.targets import LARGEST, Target
 
+MIB: Final = 1024 * 1024
 MACHINES: Final = {"amd64": 62, "arm64": 183, "arm": 40}
 LIBRARIES: Final = frozenset({"libc.so.7", "libm.so.5", "libthr.so.3", "libutil.so.9"})
 """What FreeBSD's base system has, in versions that have stayed the same since FreeBSD 14 or longer."""
@@ -52,8 +53,13 @@ def read(path: Path) -> Executable:
 
 
 def check(path: Path, target: Target) -> None:
-    """Raise unless a program is for its target, and needs nothing that hosts may lack."""
-    found = read(path)
+    """Raise unless a program is for its target, is small enough, and needs nothing that hosts may lack."""
+    found, size = read(path), path.stat().st_size
+    if size > LARGEST:
+        raise CannotBuild(
+            f"cannot release {path}: it has {size / MIB:.2f} MiB, and {LARGEST / MIB:g} is the goal;"
+            " find what grew, or raise LARGEST in targets.py"
+        )
     if found.machine != MACHINES[target.name.partition("-")[2]]:
         raise CannotBuild(
             f"cannot release {path}: it is for machine {found.machine} of ELF, not {target.name}"

@@ -38,6 +38,10 @@ _KNOWN: Final = "\t*-*-cygwin*)\n\t\t_host_ident=\n"
 _ADDED: Final = "\t*-*-freebsd*)\n\t\t_host_ident=$host_cpu\n\t\t;;\n"
 PARTS: Final = ("Modules/_hacl/libHacl_Hash_SHA2.a", "Modules/_decimal/libmpdec/libmpdec.a")
 """What is linked with it, as it is not in it."""
+BILL: Final = "Misc/sbom.spdx.json"
+"""Where its sources say what of them others wrote."""
+BUNDLED: Final = {"hacl-star": "MIT", "libb2": "CC0-1.0", "mpdecimal": "BSD-2-Clause"}
+"""What of that is in the program, and under which licence, which is not said there."""
 
 
 def build(tools: Toolchain, source: Source, archives: Path, builder: Path | None) -> Path:

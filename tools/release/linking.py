@@ -1,8 +1,8 @@
-"""The last link of a static program, with what the compiler's own driver does not hand to its linker.
+"""The last link of a program, with what the compiler's own driver does not hand to its linker.
 
-Two tables took 1.9 MiB: relative relocations at 24 bytes each, which RELR has in bits (musl applies both
-kinds), and how to unwind the stack of functions in C, which nothing in the program does: it has no C++, and
-Python keeps the frames that its tracebacks show itself.
+Two tables took 1.9 MiB: how to unwind the stack of functions in C, which nothing in the program does: it has
+no C++, and Python keeps the frames that its tracebacks show itself; and, of a static one, relocations at 24
+bytes each, which RELR has in bits (musl applies both kinds).
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ LINKER: Final = "ld.lld"
 SCRIPT: Final = "without_unwinding.ld"
 DISCARD: Final = "SECTIONS { /DISCARD/ : { *(.eh_frame) } } INSERT AFTER .text;\n"
 """INSERT keeps the linker's own layout for all the rest."""
-SMALLER: Final = ("--no-eh-frame-hdr", "--pack-dyn-relocs=relr", "-T", SCRIPT)
+SMALLER: Final = ("--no-eh-frame-hdr", "-T", SCRIPT)
+PACKED: Final = ("--pack-dyn-relocs=relr",)
+"""Not for FreeBSD: its own loader would have to know RELR, and nobody has seen it do so here."""
 
 
 def link(tools: Toolchain, argv: Sequence[str], folder: Path, output: str) -> list[Path]:
-    """Link as the compiler does; a static program once more, smaller, by the same call of the linker.
+    """Link as the compiler does, and once more, smaller, by the same call of the linker.
 
     Return the libraries of the system that it was linked with, none for a static one.
     """
@@ -33,13 +35,10 @@ def link(tools: Toolchain, argv: Sequence[str], folder: Path, output: str) -> li
     before = log.stat().st_size if log.exists() else 0
     tools.run([*argv, "-o", output], folder, ZIG_VERBOSE_LINK="1")
     call = linker_call(log.read_bytes()[before:].decode(errors="replace"), output)
-    if (
-        not tools.target.is_static
-    ):  # FreeBSD's own loader would have to know RELR, and nobody has seen it do so here
-        return [Path(word) for word in call if SHARED.search(word)]
     folder.joinpath(SCRIPT).write_text(DISCARD, encoding="utf-8")
-    tools.run([str(zig_program()), *call, *SMALLER], folder)
-    return []
+    more = (*SMALLER, *(PACKED if tools.target.is_static else ()))
+    tools.run([str(zig_program()), *call, *more], folder)
+    return [] if tools.target.is_static else [Path(word) for word in call if SHARED.search(word)]
 
 
 def linker_call(said: str, output: str) -> list[str]:

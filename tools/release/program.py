@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tools.release import allocator, interpreter, linking, sources, symbols
+from tools.release import allocator, interpreter, linking, revision, sources, symbols
 from tools.release.sources import CannotBuild
 from tools.release.toolchain import Toolchain
 
@@ -58,6 +58,7 @@ def install_site(site: Path) -> None:
         if done.returncode != 0:
             raise CannotBuild(f"cannot install what is packed: {done.stderr.strip()}")
     check_modules(site / "nodemanager", ROOT / "src" / "nodemanager")
+    (site / "nodemanager" / revision.NAME).write_bytes(revision.of_tree().packed())
 
 
 def check_modules(installed: Path, source: Path) -> None:

@@ -1,8 +1,9 @@
-"""What is in the programs of a release, as CycloneDX 1.6 in JSON: for scanners of known weaknesses."""
+"""What is in all that a release is made of, as CycloneDX 1.6 in JSON: for scanners of known weaknesses."""
 
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,10 +12,15 @@ from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any, Final
 
-from tools.release.sources import Source
+from tools.release import interpreter
+from tools.release.sources import CannotBuild, Source
 
 SPACE: Final = uuid.UUID("3c3cd6c4-0c6e-5a8f-9d0e-6e6f64656d67")
 """Of which the serial number is made: the same programs have the same."""
+
+
+SUFFIX: Final = ".cdx.json"
+IMAGE: Final = ".oci.tar"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,8 @@ class Component:
     purl: str
     licence: str = ""
     sha256: str = ""
+    cpe: str = ""
+    """By which weaknesses of it are published, where a purl says too little."""
 
     def document(self) -> dict[str, Any]:
         """Return it as the format has it."""
@@ -39,6 +47,8 @@ class Component:
                 if _is_expression(self.licence)
                 else [{"license": {"name": self.licence}}]
             )
+        if self.cpe:
+            written["cpe"] = self.cpe
         if self.sha256:
             written["hashes"] = [{"alg": "SHA-256", "content": self.sha256}]
         return written
@@ -57,6 +67,32 @@ def of_sources(locked: Iterable[Source]) -> list[Component]:
     ]
 
 
+def of_interpreter(python: Path) -> list[Component]:
+    """Return what others wrote of the interpreter, by what its sources say of them."""
+    said = json.loads(python.joinpath(interpreter.BILL).read_text(encoding="utf-8"))
+    named = {each["name"]: each for each in said["packages"]}
+    missing = sorted(interpreter.BUNDLED.keys() - named)
+    if missing:
+        raise CannotBuild(
+            f"cannot list what is in the programs: {interpreter.BILL} of python does not name {missing[0]};"
+            " look at interpreter.py"
+        )
+    return [_bundled(named[name], licence) for name, licence in interpreter.BUNDLED.items()]
+
+
+def _bundled(said: Mapping[str, Any], licence: str) -> Component:
+    name, version = said["name"], said["versionInfo"]
+    references = (each["referenceLocator"] for each in said.get("externalRefs", ()))
+    cpe = next((each for each in references if each.startswith("cpe:")), "")
+    return Component(name, version, f"pkg:generic/{name}@{version}", licence, cpe=cpe)
+
+
+def of_compiler(zig: str) -> list[Component]:
+    """Return what the compiler adds of its own; its C libraries have no other version than it."""
+    found = {"compiler-rt (of zig)": "lib/compiler_rt", "musl (of zig)": "lib/libc/musl"}
+    return [Component(name, zig, f"pkg:pypi/ziglang@{zig}#{path}", "MIT") for name, path in found.items()]
+
+
 def of_site(site: Path, own: str = "nodemanager") -> list[Component]:
     """Return the Python packages of a folder, by what they say of themselves."""
     found = []
@@ -69,19 +105,21 @@ def of_site(site: Path, own: str = "nodemanager") -> list[Component]:
     return found
 
 
+def lists(name: str, version: str) -> bool:
+    """Tell whether a file of a release is one of those that the document of a version lists."""
+    return bool(re.match(rf"nodemanager[-_]{re.escape(version)}[-_.]", name)) and not name.endswith(SUFFIX)
+
+
 def document(version: str, epoch: int, parts: Iterable[Component], files: Mapping[str, str]) -> str:
-    """Return the whole document; `files` are the programs and their SHA-256."""
+    """Return the whole document; `files` are programs and what is made of them, and their SHA-256."""
     components = [part.document() for part in sorted(parts, key=lambda part: part.name.lower())]
-    programs = [
-        {"type": "file", "bom-ref": name, "name": name, "hashes": [{"alg": "SHA-256", "content": digest}]}
-        for name, digest in sorted(files.items())
-    ]
+    made = [_file(name, digest) for name, digest in sorted(files.items())]
     own = f"pkg:generic/nodemanager@{version}"
     content = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
-        "serialNumber": f"urn:uuid:{uuid.uuid5(SPACE, json.dumps([components, programs]))}",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(SPACE, json.dumps([components, made]))}",
         "version": 1,
         "metadata": {
             "timestamp": datetime.fromtimestamp(epoch, UTC).isoformat().replace("+00:00", "Z"),
@@ -90,10 +128,15 @@ def document(version: str, epoch: int, parts: Iterable[Component], files: Mappin
                 "licenses": [{"expression": "Apache-2.0"}],
             },
         },
-        "components": [*components, *programs],
+        "components": [*components, *made],
         "dependencies": [
             {"ref": own, "dependsOn": [each["bom-ref"] for each in components]},
-            *({"ref": each["name"], "dependsOn": [own]} for each in programs),
+            *({"ref": each["name"], "dependsOn": [own]} for each in made),
         ],
     }  # fmt: skip
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _file(name: str, digest: str) -> dict[str, Any]:
+    kind = "container" if name.endswith(IMAGE) else "file"
+    return {"type": kind, "bom-ref": name, "name": name, "hashes": [{"alg": "SHA-256", "content": digest}]}

@@ -6,6 +6,9 @@ import platform
 from dataclasses import dataclass
 from typing import Final
 
+LARGEST: Final = 25 * 1024 * 1024
+"""Bytes that a program may have; one that is larger is not released."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

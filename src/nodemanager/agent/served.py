@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nodemanager import __version__
+from nodemanager import __version__, native
 from nodemanager.agent.link.api_reachability import ApiReachability
 from nodemanager.agent.passes.progress import PassProgress
 from nodemanager.host.inventory.identity import Identity
@@ -36,4 +36,4 @@ def tell_build(registry: Registry, identity: Identity) -> None:
     """Publish the version under the name and labels that the Go project's dashboards know."""
     labels = ("version", "git_commit", "build_date", "goarch", "goos")
     family = registry.gauge("nodemanager_build_info", "Version of this program.", labels)
-    family.labels(__version__, "", "", identity.arch, identity.system).set(1)
+    family.labels(__version__, native.COMMIT, "", identity.arch, identity.system).set(1)

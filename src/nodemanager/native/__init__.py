@@ -15,10 +15,15 @@ HAS_NSS: Final = not BUILT_IN or sys.platform != "linux"
 """Whether users are those that nsswitch.conf(5) says; the C library of a static program reads files only."""
 BUILD: Final[str] = getattr(sys, "build", "")
 """What tells this static program from every other; empty where modules are files, which may change."""
+_REVISION: Final[list[str]] = getattr(sys, "revision", "").split()  # as tools/release/revision.py writes it
+COMMIT: Final = _REVISION[1] if _REVISION else ""
+"""What it was built of: a commit of git, `unknown`, or empty as above."""
+STATE: Final = _REVISION[2] if _REVISION else ""
+"""Whether the sources were those of the commit: clean, modified, unknown, or empty as above."""
 
 if TYPE_CHECKING or not BUILT_IN:
     from nodemanager.native import by_ctypes as libc
 else:
     import _nodemanager as libc
 
-__all__ = ["BUILD", "BUILT_IN", "HAS_NSS", "libc"]
+__all__ = ["BUILD", "BUILT_IN", "COMMIT", "HAS_NSS", "STATE", "libc"]

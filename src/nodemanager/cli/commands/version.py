@@ -19,6 +19,8 @@ _ARCHITECTURES: Final = {
     "i686": "386",
 }
 """Names of `uname -m` to those that Kubernetes uses in labels."""
+_SHORT: Final = 12
+"""Of a digest, that people compare."""
 
 
 class VersionFacts(NamedTuple):
@@ -32,6 +34,30 @@ class VersionFacts(NamedTuple):
     def line(self) -> str:
         """Return all of it as one line."""
         return f"nodemanager {self.version} python/{self.python} {self.os}/{self.arch}"
+
+
+class BuildFacts(NamedTuple):
+    """What a static program knows of how it was made; every other one is files, which may change."""
+
+    build: str
+    """Of its modules: programs that are alike have the same."""
+    commit: str
+    state: str
+    """Whether it was built of that commit, and of nothing else: clean, modified or unknown."""
+
+    def line(self) -> str:
+        """Return all of it as one line."""
+        changed = "" if self.state == "clean" else f" ({self.state})"
+        return f"build {self.build[:_SHORT]} of commit {self.commit[:_SHORT]}{changed}"
+
+
+def build_facts() -> BuildFacts | None:
+    """Return how this program was made, if that is written in it."""
+    if "_nodemanager" not in sys.builtin_module_names:  # elsewhere the import would take longer than all else
+        return None
+    from nodemanager import native
+
+    return BuildFacts(native.BUILD, native.COMMIT, native.STATE)
 
 
 def facts() -> VersionFacts:
@@ -51,6 +77,13 @@ Examples:
 )
 @forms.option("text")
 def command(form: str) -> None:
-    """Print the version of nodemanager, of Python, and what they run on."""
-    found = facts()
-    click.echo(found.line() + "\n" if form == "text" else forms.dump(found._asdict(), form), nl=False)
+    """Print the version of nodemanager, of Python, and what they run on.
+
+    The static program also says which build it is, and of which commit.
+    """
+    found, built = facts(), build_facts()
+    if form == "text":
+        click.echo("\n".join(each.line() for each in (found, built) if each is not None))
+    else:
+        more = built._asdict() if built is not None else {}
+        click.echo(forms.dump({**found._asdict(), **more}, form), nl=False)

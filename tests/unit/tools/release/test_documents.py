@@ -11,7 +11,19 @@ import pytest
 from tools.release import sbom, signing, sources
 from tools.release.sources import CannotBuild
 
-FILES = {"nodemanager-1.0-linux-amd64": "0a" * 32}
+IMAGE = "nodemanager-1.0-linux-amd64.oci.tar"
+FILES = {"nodemanager-1.0-linux-amd64": "0a" * 32, IMAGE: "0b" * 32}
+BILL = {
+    "packages": [
+        {"name": "expat", "versionInfo": "2.8.2"},
+        {"name": "hacl-star", "versionInfo": "bb3d"},
+        {"name": "libb2", "versionInfo": "0.98.1", "externalRefs": []},
+        {"name": "mpdecimal", "versionInfo": "2.5.1", "externalRefs": [
+            {"referenceLocator": "cpe:2.3:a:bytereef:mpdecimal:2.5.1:*:*:*:*:*:*:*"},
+        ]},
+    ]
+}  # fmt: skip
+"""What the sources of the interpreter say of others, as CPython writes it."""
 
 
 @pytest.fixture
@@ -27,8 +39,16 @@ def site(tmp_path: Path) -> Path:
     return tmp_path / "site"
 
 
-def test_the_bill_names_all_parts_and_is_the_same_for_the_same_programs(site: Path) -> None:
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    (tmp_path / "python/Misc").mkdir(parents=True)
+    (tmp_path / "python/Misc/sbom.spdx.json").write_text(json.dumps(BILL))
+    return tmp_path / "python"
+
+
+def test_the_bill_names_all_parts_and_is_the_same_for_the_same_programs(site: Path, python: Path) -> None:
     parts = [*sbom.of_sources(sources.all_pinned().values()), *sbom.of_site(site)]
+    parts += [*sbom.of_interpreter(python), *sbom.of_compiler("0.17.0")]
     text = sbom.document("1.0", 0, parts, FILES)
     assert sbom.document("1.0", 0, reversed(parts), FILES) == text
     bill = json.loads(text)
@@ -39,10 +59,36 @@ def test_the_bill_names_all_parts_and_is_the_same_for_the_same_programs(site: Pa
     assert by_name["h11"]["licenses"] == [{"expression": "MIT OR 0BSD"}]
     assert by_name["openssl"]["hashes"][0]["content"] == sources.all_pinned()["openssl"].sha256
     assert by_name["nodemanager-1.0-linux-amd64"]["hashes"][0]["content"] == "0a" * 32
-    assert not {"nodemanager", "openssl-patches"} & by_name.keys()
+    assert by_name["mpdecimal"]["version"] == "2.5.1"
+    assert by_name["mpdecimal"]["cpe"].startswith("cpe:2.3:a:bytereef:mpdecimal:2.5.1:")
+    assert {"hacl-star", "libb2", "musl (of zig)", "compiler-rt (of zig)"} <= by_name.keys()
+    assert (by_name[IMAGE]["type"], by_name["nodemanager-1.0-linux-amd64"]["type"]) == ("container", "file")
+    assert not {"nodemanager", "openssl-patches", "expat"} & by_name.keys()
     references = {each["bom-ref"] for each in bill["components"]} | {bill["metadata"]["component"]["bom-ref"]}
     assert all({each["ref"], *each["dependsOn"]} <= references for each in bill["dependencies"])
     assert len(references) == len(bill["components"]) + 1
+
+
+def test_a_part_that_the_interpreter_has_no_more_is_no_part(python: Path) -> None:
+    (python / "Misc/sbom.spdx.json").write_text(json.dumps({"packages": BILL["packages"][:3]}))
+    with pytest.raises(CannotBuild, match="does not name mpdecimal"):
+        sbom.of_interpreter(python)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("nodemanager-0.1.0-linux-amd64", True),
+        ("nodemanager_0.1.0_amd64.deb", True),
+        ("nodemanager-0.1.0-r0.x86_64.apk", True),
+        (IMAGE.replace("1.0", "0.1.0"), True),
+        ("nodemanager-0.1.0.cdx.json", False),
+        ("nodemanager-0.1.0rc1-linux-amd64", False),
+        ("nodemanager-0.1.01-linux-amd64", False),
+    ],
+)
+def test_all_files_of_a_version_are_listed_but_the_bill_itself(name: str, expected: bool) -> None:
+    assert sbom.lists(name, "0.1.0") is expected
 
 
 def test_without_a_key_that_is_there_nothing_is_signed(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 
 import pytest
 from tools.release import elf
 from tools.release.sources import CannotBuild
-from tools.release.targets import TARGETS, Target
+from tools.release.targets import LARGEST, TARGETS, Target
 
 MACHINES = [pytest.param(True, 62, id="64 bits"), pytest.param(False, 40, id="32 bits")]
 
@@ -72,3 +73,14 @@ def test_a_static_program_has_no_loader(tmp_path: Path) -> None:
         elf.check(made, TARGETS["linux-amd64"])
     with pytest.raises(CannotBuild, match="it is no executable"):
         elf.read(Path(__file__))
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=list(TARGETS))
+def test_one_that_is_larger_than_the_goal_is_not_released(target: Target, tmp_path: Path) -> None:
+    machine = elf.MACHINES[target.name.partition("-")[2]]
+    made = executable(tmp_path / "x", machine, wide=machine != 40)
+    os.truncate(made, LARGEST)
+    elf.check(made, target)
+    os.truncate(made, LARGEST + 1)
+    with pytest.raises(CannotBuild, match=r"it has 25\.00 MiB, and 25 is the goal"):
+        elf.check(made, target)

@@ -1,0 +1,78 @@
+"""`tools/release/again.sh`: whether two builds of a commit are compared, and a difference is said."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TOOL = Path(__file__).parents[4] / "tools/release/again.sh"
+MAKE = """#!/bin/sh
+# Stands for make: -C FOLDER release TARGETS=... SIGNING_KEY= ARGS=--cache ...
+mkdir -p "$2/dist" && cp "$2/source" "$2/dist/nodemanager-0.1.0-linux-amd64"
+echo "$*" >"$2/dist/SHA256SUMS"
+cp "$2/dist/SHA256SUMS" "$SAID" && ls "${6##* }/archives" >>"$SAID"
+"""
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Sources that are committed, and what a first build made of them."""
+    root = tmp_path / "tree"
+    (root / "tools/release").mkdir(parents=True)
+    shutil.copy(TOOL, root / "tools/release/again.sh")
+    (root / "source").write_text("a program")
+    (root / ".gitignore").write_text("/dist/\n")
+    for argv in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "First"]):
+        settings = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", "-C", str(root), *settings, *argv], timeout=60, check=True)
+    (root / "dist").mkdir()
+    (root / "dist/nodemanager-0.1.0-linux-amd64").write_text("a program")
+    (tmp_path / "cache/nodemanager-release/archives").mkdir(parents=True)
+    (tmp_path / "cache/nodemanager-release/archives/zlib.tar.gz").touch()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/make").write_text(MAKE)
+    (tmp_path / "bin/make").chmod(0o755)
+    return root
+
+
+def again(tree: Path, *targets: str) -> subprocess.CompletedProcess[str]:
+    above = tree.parent
+    environ = {
+        **os.environ, "PATH": f"{above / 'bin'}:{os.environ['PATH']}", "SAID": str(above / "said"),
+        "XDG_CACHE_HOME": str(above / "cache"), "TMPDIR": str(above),
+    }  # fmt: skip
+    argv = [str(tree / "tools/release/again.sh"), *targets]
+    return subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_same_bytes_are_told_from_others(tree: Path) -> None:
+    done = again(tree, "linux-amd64")
+    assert (done.returncode, done.stdout) == (0, "the same bytes: linux-amd64\n"), done.stderr
+    called, *archives = (tree.parent / "said").read_text().splitlines()
+    assert " release TARGETS=linux-amd64 SIGNING_KEY= ARGS=--cache " in called
+    assert archives == ["zlib.tar.gz"]
+    (tree / "dist/nodemanager-0.1.0-linux-amd64").write_text("another program")
+    done = again(tree, "linux-amd64")
+    assert done.returncode == 1
+    assert done.stderr.endswith("these are not the same bytes: nodemanager-0.1.0-linux-amd64\n")
+    assert not list(tree.parent.glob("tmp.*"))
+
+
+def test_one_that_was_not_built_before_is_a_difference(tree: Path) -> None:
+    (tree / "dist/nodemanager-0.1.0-linux-amd64").unlink()
+    assert again(tree, "linux-amd64").returncode == 1
+
+
+def test_what_cannot_be_compared_is_not_built(tree: Path) -> None:
+    assert "name targets, say linux-amd64" in again(tree).stderr
+    (tree / "source").write_text("changed")
+    done = again(tree, "linux-amd64")
+    assert (done.returncode, "cannot build again: what is not committed would be missing" in done.stderr) == (
+        1,
+        True,
+    )
+    assert not (tree.parent / "said").exists()
