@@ -134,17 +134,13 @@ def build(
     shop.allocator(native())
     found = program.prepare(shop.tools(native()), builder, site, packed)
     program.pack(shop.tools(native()), builder, site, packed, found)
+    # None is released unless all are fit to be: what dist/ has belongs together.
+    made = {target: _build_program(shop, target, packed) for target in targets}
     programs: list[Path] = []
     packed_programs: list[Path] = []
-    for target in targets:
-        shop.interpreter(target)
-        shop.extensions(target)
-        shop.allocator(target)
-        began = time.monotonic()
-        file = output / _program_name(target)
-        program.build(shop.tools(target), packed, file)
-        elf.check(file, target)
-        _say_made(file, began)
+    for target, fit in made.items():
+        file = output / fit.name
+        shutil.copy(fit, file)
         programs.append(file)
         if packages:
             packed_programs += _build_packages(shop, target, site, file)
@@ -159,8 +155,17 @@ def build(
     sys.stdout.write(listed.read_text(encoding="utf-8"))
 
 
-def _program_name(target: Target) -> str:
-    return f"nodemanager-{__version__}-{target.name}"
+def _build_program(shop: Workshop, target: Target, packed: Path) -> Path:
+    """Build the program of a target, and return it if it may be released."""
+    shop.interpreter(target)
+    shop.extensions(target)
+    shop.allocator(target)
+    began = time.monotonic()
+    file = shop.tools(target).folder / f"nodemanager-{__version__}-{target.name}"
+    program.build(shop.tools(target), packed, file)
+    elf.check(file, target)
+    _say_made(file, began)
+    return file
 
 
 def _build_packages(shop: Workshop, target: Target, site: Path, file: Path) -> list[Path]:
