@@ -113,7 +113,8 @@ e2e: $(VENV)/.dev bin/manager ## Run the built bin/manager the way a user does, 
 	$(BIN)/pytest --dist loadfile --no-loadscope-reorder tests/e2e tests/hosts $(or $(ARGS),--ignore=$(ALONE))
 	$(if $(ARGS),,$(BIN)/pytest -n 0 $(ALONE))
 
-# Where e2e skips what needs a release, as building one takes minutes, this fails.
+# Where e2e skips what needs a release, as building one takes minutes, this fails. But for Alpine, whose root nobody
+# can fetch here: tests/support/release_hosts.py says where to put it.
 .PHONY: e2e-release
 OF_RELEASE := $(sort $(wildcard tests/e2e/test_static*.py)) $(addprefix tests/hosts/test_,examples.py release_packages.py self_update.py)
 e2e-release: $(VENV)/.dev bin/manager ## Run what is about the programs in dist/, which have to be of these sources (as root)

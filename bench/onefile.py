@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools.release import revision
+
 from bench import agents, apis, binaries, peers, processes, work
 from bench.binary import took
 from bench.report import Goal, Row, Section
 from bench.settings import Settings
 from bench.work import Work
+from nodemanager import __version__
 
 NAME = "onefile"
 STATIC = "static program"
@@ -54,17 +57,20 @@ _SHOWN: Sequence[tuple[str, str, str, Goal | None]] = (
 
 
 def program() -> Path | None:
-    """Return the newest static program for this machine."""
+    """Return the static program for this machine, if it is of these sources."""
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, "")
-    found = list(processes.ROOT.glob(f"dist/nodemanager-*-linux-{machine}"))
-    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+    path = processes.ROOT / f"dist/nodemanager-{__version__}-linux-{machine}"
+    made = revision.of_program(path) if path.is_file() else None
+    return path if made is not None and made.sources == revision.digest(processes.ROOT) else None
 
 
 def run(settings: Settings) -> Section:
     """Measure both, taking turns, then CFEngine."""
     static = program()
     if static is None or not binaries.MANAGER.exists():
-        return Section(NAME, _TITLE, skipped="no static program, or no bin/manager: make release build")
+        return Section(
+            NAME, _TITLE, skipped="no static program of these sources, or no bin/manager: make release build"
+        )
     if os.geteuid() != 0:
         return Section(NAME, _TITLE, skipped="files that belong to root need root")
     both = {STATIC: static, "bin/manager": binaries.MANAGER}

@@ -38,7 +38,6 @@ from support.static_program import NEW, OLD
 pytestmark = pytest.mark.timeout(1500)
 LEFT = ("/etc/nodemanager/kubeconfig", "/var/lib/nodemanager")
 JINJA = "{{ [3, 1, 2] | sort | join(',') }}\n"
-WORK = Work(1000, packages=False)
 SECONDS = 300.0
 COLUMNS = ("joined", "1,000 files and 50 templates", "drift put back", "upgraded", "downgraded", "removed")
 
@@ -125,11 +124,12 @@ def exists(host: Host, *paths: str) -> list[bool]:
     return [host.machine.run("test", "-e", path, check=False).returncode == 0 for path in paths]
 
 
-def bring_about(host: Host) -> None:
-    """Have a thousand files brought about, and templates of both kinds."""
+def bring_about(host: Host, driver: Driver) -> None:
+    """Have a thousand files brought about, templates of both kinds, and with dpkg packages that are there."""
+    work = Work(1000, packages=isinstance(driver, Dpkg))
     sets = [{**one, "metadata": {
         "name": f"{one['metadata']['name']}-{host.name}", "labels": {"kubernetes.io/hostname": host.name},
-    }} for one in WORK.config_sets()]  # fmt: skip
+    }} for one in work.config_sets()]  # fmt: skip
     host.api.apply(*sets)
     files: list[dict[str, Any]] = [{"path": "/srv/made/7", "content": "7\n"}]
     files.append({"path": "/srv/made/go", "template": 'I am {{ (ds "data").Node.Name }}\n'})
@@ -143,14 +143,14 @@ def bring_about(host: Host) -> None:
     assert host.text("/srv/made/jinja") == "1,2,3\n"
     assert exists(host, "/srv/touched") == [True]
     found = host.machine.run("find", "/etc/bench", "-type", "f").stdout.split()
-    assert sorted(found) == sorted(path for path, _ in (*WORK.contents(), *WORK.templates({})))
-    for path, text in itertools.islice(WORK.contents(), 3):
+    assert sorted(found) == sorted(path for path, _ in (*work.contents(), *work.templates({})))
+    for path, text in itertools.islice(work.contents(), 3):
         assert host.text(path) == text
 
 
 def drift(host: Host) -> None:
     """Spoil files, and wait until they are put back."""
-    path, text = next(WORK.contents())
+    path, text = next(Work().contents())
     host.machine.write("/srv/made/7", "drift")
     host.machine.write(path, "drift")
     until(lambda: host.text("/srv/made/7") == "7\n" and host.text(path) == text, "the repair")
@@ -165,6 +165,8 @@ def test_on_a_host_with_systemd(name: str, site: Site) -> None:
     old, new = (site.package(each, driver) for each in (OLD, NEW))
     with site.host(KINDS[name]) as host, told(host):
         site.note(name)
+        if not isinstance(driver, Rpm):  # dnf is written in it
+            assert exists(host, "/usr/bin/python3", "/usr/lib/python3") == [False, False]
         driver.install(host.machine, old)
         assert version(host) == OLD
         if isinstance(driver, Dpkg | Rpm):
@@ -179,7 +181,7 @@ def test_on_a_host_with_systemd(name: str, site: Site) -> None:
             host.machine.run("nodemanager", "install-service")
         until(lambda: running(host) == OLD, "the agent")
         site.note(name)
-        bring_about(host)
+        bring_about(host, driver)
         site.note(name)
         drift(host)
         site.note(name)
@@ -273,7 +275,7 @@ def work_in_a_box(site: Site, name: str, kind: Kind, target: str) -> None:
         with agent(host):
             until(partial(reports, host, OLD), "the agent", SECONDS)
             site.note(name)
-            bring_about(host)
+            bring_about(host, driver)
             site.note(name)
             drift(host)
             site.note(name)

@@ -142,19 +142,34 @@ CUTS: dict[str, Callable[[Upgraded], bool]] = {
 """What the disk looks like when the power is cut."""
 
 
-def cut(upgraded: Upgraded, program: Program, when: str) -> None:
-    """Begin an upgrade, and pull the plug when it has got so far."""
+LEFT = ("intent", "tried", "restarted", "proof", "outcome")
+"""What an upgrade leaves in its folder, in this order."""
+
+
+def cut(upgraded: Upgraded, program: Program, when: str) -> str:
+    """Begin an upgrade, and pull the plug when it has got so far; return what was on the disk then."""
     machine = upgraded.host.machine
     argv = [PROGRAM, "upgrade-agent", "--file", program.path, "--deadline", f"{DEADLINE}s", "--no-wait"]
     process = machine.popen(*argv, "--downgrade")
+    refused = False
+
+    def there(condition: Callable[[Upgraded], bool]) -> bool:
+        nonlocal refused
+        refused = (process.poll() or 0) > 0
+        return refused or condition(upgraded)
+
     try:
         if when != "staged":
-            until(lambda: upgraded.has(f"{STATE}/intent") or (process.poll() or 0) > 0, "its begin")
-        until(lambda: CUTS[when](upgraded) or (process.poll() or 0) > 0, when, 2 * DEADLINE)
+            until(lambda: there(CUTS["intended"]), "its begin")
+        until(lambda: there(CUTS[when]), when, 2 * DEADLINE)
     finally:
         machine.kill()
-        process.communicate(timeout=60)
+        said = process.communicate(timeout=60)
+    assert not refused, said
+    left = [name for name in LEFT if upgraded.has(f"{STATE}/{name}")]
+    left += [name for name in (".new", ".previous") if upgraded.has(PROGRAM + name)]
     machine.start()
+    return ", ".join(left)
 
 
 def settle(upgraded: Upgraded) -> str:
@@ -267,15 +282,16 @@ def test_no_host_is_without_an_agent_for_longer_than_the_deadline(upgraded: Upgr
         name = names[number // 2 % len(names)] if number % 2 == 0 else good
         program = upgraded.programs[name]
         when = cuts[number // 2 % len(cuts)] if number % 3 != 0 and not program.refused else ""
+        left = ""
         with Gaps(machine) as gaps:
             if when:
-                cut(upgraded, program, when)
+                left = f" ({cut(upgraded, program, when)})"
             else:
                 said = upgraded.begin(program)
                 assert (program.refused or "the agent restarts") in said
             found = settle(upgraded)
         told.append(
-            f"{number}: {now} -> {name}, cut {when or 'never'}: {found}, {gaps.longest:.1f} s without"
+            f"{number}: {now} -> {name}, cut {when or 'never'}{left}: {found}, {gaps.longest:.1f} s without"
         )
         sys.stdout.write(f"{told[-1]}\n")
         may = (

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from support import debian_packages
+from support import debian_packages, static_program
 
 FOLDER = Path("/proc/sys/fs/binfmt_misc")
 MAGIC = {"linux-arm64": ("aarch64", 2, 183), "linux-arm": ("arm", 1, 40)}
@@ -38,7 +38,8 @@ def registered(target: str) -> Iterator[None]:
             check=False,
         )
         if done.returncode != 0:
-            pytest.skip(f"the kernel has no binfmt_misc, which starts emulators: {done.stderr.strip()}")
+            why = done.stderr.strip()
+            static_program.lacks(f"the kernel has no binfmt_misc, which starts emulators: {why}")
     name = f"nodemanager-{secrets.token_hex(4)}"
     magic = b"\x7fELF" + bytes([size, 1, 1]) + bytes(9) + b"\x02\x00" + bytes([number, 0])
     mask = (

@@ -23,6 +23,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # tools/ is not installed
 
+from bench import work
 from tools import deb
 from tools.packages import apk, rpm, tarball
 from tools.packages.contents import Program
@@ -214,10 +215,11 @@ def alpine() -> Path:
 
 
 def _debian(suite: str) -> Callable[[], Path]:
-    return lambda: debian_root.bare_root(suite)
+    """Return what makes a root that has the packages of the work: hosts have no archive to get any from."""
+    return lambda: debian_root.bare_root(suite, *work.PACKAGES)
 
 
-def bookworm() -> Path:
+def with_pacman() -> Path:
     """Return a root of Debian 12 that also has the package manager of Arch."""
     return debian_root.bare_root("bookworm", "pacman-package-manager")
 
@@ -229,12 +231,12 @@ def with_dnf() -> Path:
 
 KINDS = {
     "debian-11": Kind(_debian("bullseye"), Dpkg()),
-    "debian-12": Kind(bookworm, Dpkg()),
+    "debian-12": Kind(_debian("bookworm"), Dpkg()),
     "debian-13": Kind(_debian("trixie"), Dpkg()),
     "ubuntu-22.04": Kind(_debian("jammy"), Dpkg()),
     "ubuntu-24.04": Kind(_debian("noble"), Dpkg()),
     "rpm": Kind(with_dnf, Rpm()),
-    "pacman": Kind(bookworm, Tar(ARCH)),
+    "pacman": Kind(with_pacman, Tar(ARCH)),
     "alpine": Kind(alpine, Apk()),
     "busybox": Kind(busybox, Tar(machine=Box)),
 }

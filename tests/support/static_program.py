@@ -37,13 +37,14 @@ def find(target: str = NATIVE, root: Path = ROOT) -> Path:
     builds = f"make release TARGETS={target or 'linux-amd64'} builds it"
     program = root / f"dist/nodemanager-{nodemanager.__version__}-{target}"
     if not target or not program.is_file():
-        _lacks(f"no static program in dist/: {builds}")
+        lacks(f"no static program in dist/: {builds}")
     if _sources_of(program, program.stat().st_mtime_ns) != _sources_here(root):
-        _lacks(f"dist/{program.name} was built of other sources than these: {builds} anew")
+        lacks(f"dist/{program.name} was built of other sources than these: {builds} anew")
     return program
 
 
-def _lacks(why: str) -> NoReturn:
+def lacks(why: str) -> NoReturn:
+    """Skip a test, or fail where a release has to be tested."""
     if os.environ.get(REQUIRED, "") not in ("", "0"):
         pytest.fail(f"{why}; it is asked for by {REQUIRED}")
     pytest.skip(why)
