@@ -28,14 +28,17 @@ from support.lab.flips import (
     Step,
     all_arrives,
     arm,
+    probe,
     restart_networkd,
     restored,
     succeeds,
 )
-from support.lab.site import BOND, NICS, Site
+from support.lab.site import BOND, NICS, Site, address
 
 WHEN_EMPTY = f"while read -r cards < /sys/class/net/{BOND}/bonding/slaves; do :; done; "
 """Waits, without a process of its own, for the moment in which a bond that is flipped has no cards."""
+PROBE = probe(address(1), timeout="20m")
+"""Goes on for as long as packets are lost, as they are while the other end has the old mode."""
 
 
 @pytest.fixture
@@ -141,10 +144,14 @@ def test_an_agent_that_is_back_in_time_ends_its_task(node: AgentNode) -> None:
     assert (node.declared(), node.timers()) == (AFTER, [])
 
 
-def test_an_agent_that_is_back_too_late_takes_its_task_back(node: AgentNode, site: Site) -> None:
-    """The dead-man was first; also with systemd-networkd restarted while the bond was flipped."""
-    task = node.give(STAGE, arm(SHORT), FLIP, GATE, COMMIT)
-    until(lambda: node.step(task, "gate") == "Running", "the task is at its gate", SECONDS)
+@pytest.mark.parametrize("proof", [pytest.param(one, id=one["name"]) for one in (GATE, PROBE)])
+def test_an_agent_that_is_back_too_late_takes_its_task_back(node: AgentNode, site: Site, proof: Step) -> None:
+    """The dead-man was first; also with systemd-networkd restarted while the bond was flipped.
+
+    A probe that ends with its agent is made again then: that nothing is lost proves the old mode, no new one.
+    """
+    task = node.give(STAGE, arm(SHORT), FLIP, proof, COMMIT)
+    until(lambda: node.step(task, proof["name"]) == "Running", f"the task is at its {proof['name']}", SECONDS)
     restart_networkd(node)
     node.kill()
     until(lambda: restored(node), "the dead-man has put the bond back", SECONDS)

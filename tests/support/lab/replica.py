@@ -3,7 +3,7 @@
 pair = Pair(site)
 pair.create()                          # metadata on both sides, up, connected, and of no use yet
 pair.node(0).drbd("primary", "--force")
-pair.moments()                         # what each side says: /proc/drbd, drbdsetup status, events2
+pair.moments("syncing")                # what each side says: /proc/drbd, drbdsetup status, events2
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+import msgspec
 import yaml
 
+from nodemanager.api.common.edge_state import DrbdResource
+from nodemanager.fleet.edge.hosts import replication
+from nodemanager.host.edge import drbd, drbd_84
 from support.fleet import until
-from support.lab import figures
+from support.lab import drbd_words, figures
 from support.lab.guest import Failed, Guest
 from support.lab.site import NODES, Site, address
 
@@ -30,6 +34,7 @@ _OUT_OF_SYNC = re.compile(r"\boos:(\d+)")
 SLOW, FAST = "100k", "200M"
 """Bytes per second of a resync: one takes two minutes at the first rate, long enough to look at it."""
 SIZE_KIB = 12 * 1024
+_LOOKS = 3
 
 
 class Row(NamedTuple):
@@ -60,6 +65,22 @@ class Moment(NamedTuple):
         connection, role, peer_role, disk, peer_disk, flags = found.groups()
         return Row(connection, role, peer_role, disk, peer_disk, flags, int(amount[1]))
 
+    @property
+    def model(self) -> DrbdResource:
+        """Return what our agent makes of it."""
+        (found,) = drbd_84.parse(self.proc, drbd_84.parse_names(self.names))
+        return found
+
+    def told(self) -> str:
+        """Return our model, what is wrong with it by a host, and what is by the operator."""
+        model = self.model
+        said = {
+            "unclean": drbd.unclean(model),
+            "faults": list(replication.faults_here(model)),
+            "model": msgspec.to_builtins(model),
+        }
+        return yaml.safe_dump(said, sort_keys=False, width=1000)
+
 
 class Side:
     """The resource on one node."""
@@ -72,9 +93,13 @@ class Side:
         return self.guest.run("drbdadm", verb, *flags, NAME, check=check).returncode
 
     def moment(self) -> Moment:
-        """Return how it is now; the three are read one after the other."""
-        proc = self.guest.read("/proc/drbd")
-        return Moment(proc, self.guest.run(*STATUS).stdout, self.guest.run(*EVENTS).stdout)
+        """Return how it is now; the three are read one after the other, and again if it changed meanwhile."""
+        for _ in range(_LOOKS):
+            proc = self.guest.read("/proc/drbd")
+            found = Moment(proc, self.guest.run(*STATUS).stdout, self.guest.run(*EVENTS).stdout)
+            if found.row[:-1] == self.row()[:-1]:  # how much is out of sync may move
+                break
+        return found
 
     def row(self) -> Row:
         """Return what /proc/drbd says."""
@@ -153,12 +178,18 @@ class Pair:
         return [side.row() for side in self.sides]
 
     def moments(self, name: str) -> list[Moment]:
-        """Return what both sides say, and keep it for who wants to know what real ones say."""
+        """Return what both sides say, and keep it for who wants to know what real ones say.
+
+        What our agent makes of it is kept, too, and has to be what drbdsetup says.
+        """
         with ThreadPoolExecutor() as pool:
             found = list(pool.map(Side.moment, self.sides))
         for node, one in zip(NODES, found, strict=True):
             text = yaml.safe_dump(one._asdict(), sort_keys=False, default_style="|", width=1000)
             figures.keep(f"drbd84/{name}.node{node}.yaml", text)
+            figures.keep(f"drbd84_model/{name}.node{node}.yaml", one.told())
+        if wrong := [text for one in found for text in drbd_words.differences(one.names, one.model)]:
+            raise Failed(f"{name}: {', '.join(wrong)}")
         return found
 
 

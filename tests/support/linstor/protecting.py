@@ -105,7 +105,9 @@ def clone_status(world: LinstorWorld, resource: str, to: str) -> dict[str, str]:
     what = world.definition(resource)
     if to not in what.clones:
         raise Refusal(MODIFY, RSC_DFN, codes.NO_RSC_DFN, f"'{to}' is no clone of '{resource}'")
-    return {"status": "COMPLETE" if world.now - what.clones[to] >= CLONE_SECONDS else "CLONING"}
+    if world.now - what.clones[to] < CLONE_SECONDS:
+        return {"status": "CLONING"}
+    return {"status": "FAILED" if to in what.spoilt else "COMPLETE"}
 
 
 def _whole(world: LinstorWorld, what: Definition, node: str, pool: str) -> None:

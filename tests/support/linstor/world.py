@@ -112,6 +112,8 @@ class Definition:
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
     clones: dict[str, float] = field(default_factory=dict)
     """By name: when it was begun."""
+    spoilt: set[str] = field(default_factory=set)
+    """Clones that fail."""
     standalone: set[frozenset[str]] = field(default_factory=set)
     """Pairs of nodes that do not speak with each other any more."""
     fed_links: dict[tuple[str, str], FedLink] = field(default_factory=dict)

@@ -343,6 +343,14 @@ async def test_a_snapshot_that_failed_is_never_ready(lab: LinstorLab) -> None:
     assert [one.state for one in await lab.backend.snapshots()] == [seam.FAILED]
 
 
+async def test_a_clone_that_failed_is_never_ready(lab: LinstorLab) -> None:
+    await lab.backend.clone("vol-1", "vol-9")
+    lab.world.definitions["vol-1"].spoilt.add("vol-9")
+    assert await lab.backend.clone_state("vol-1", "vol-9") == seam.TAKING
+    syncing.advance(lab.world, 60)
+    assert await lab.backend.clone_state("vol-1", "vol-9") == seam.FAILED
+
+
 async def test_freezing_remembers_what_was_set_and_what_was_not(lab: LinstorLab) -> None:
     lab.world.nodes["a"].props[AUTOPLACE] = "true"
     before = await lab.backend.placeable(["a", "b"])

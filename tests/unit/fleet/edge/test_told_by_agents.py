@@ -14,12 +14,20 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api.edge.edgecluster import EdgeCluster, EdgeClusterSpec, EdgeClusterStatus, PartHealth
+from nodemanager.api.edge.edgecluster import (
+    HEALTHY,
+    EdgeCluster,
+    EdgeClusterSpec,
+    EdgeClusterStatus,
+    PartHealth,
+)
 from nodemanager.api.edge.edgeprofile import EdgeProfile
 from nodemanager.api.edge.node_reports import FRESH, STALE, UNPROVEN, NodeReport
 from nodemanager.fleet.edge import deciding, findings
 from nodemanager.fleet.edge.deciding import Site
 from nodemanager.fleet.edge.facts import AgentFacts
+from nodemanager.fleet.edge.hosts import replication
+from nodemanager.host.edge import drbd
 from nodemanager.kube import conditions
 from support import edge_profiles
 from support.edge_reports import SILENT, ToldHost
@@ -191,6 +199,8 @@ told_hosts = st.builds(
     connection=st.sampled_from(WORDS[4:6]),
     replication=st.sampled_from(["Established", "SyncSource", "VerifyT", ""]),
     out_of_sync=st.sampled_from([0, 16, None]),
+    suspended=st.sampled_from(["no", "user", "quorum,no-data", ""]),
+    resync_suspended=st.sampled_from(["no", "user", "peer,dependency", ""]),
     drbd_error=st.sampled_from(["", "cannot run drbdsetup"]),
     error=st.sampled_from(["", "cannot look at links"]),
 )
@@ -202,7 +212,7 @@ def is_well(one: ToldHost) -> bool:
         not one.drbd_error
         and all(
             (one.disk == "UpToDate", one.quorum is not False, one.connection == "Connected",
-             one.peers > 0, one.out_of_sync == 0,
+             one.peers > 0, one.out_of_sync == 0, one.suspended == "no", one.resync_suspended == "no",
              one.replication in ("Established", "VerifyT"),
              one.peer_disk == "UpToDate" or (one.peer_disk == "Diskless" and one.peer_client is True))
             if one.resources else ()
@@ -210,6 +220,31 @@ def is_well(one: ToldHost) -> bool:
     )  # fmt: skip
     network = (one.state, one.down, one.error) == ("up", (), "") and one.change != "RestoreFailed"
     return drbd and network and one.boot in ("active", "")
+
+
+drbd_told = st.builds(
+    ToldHost,
+    suspended=st.sampled_from(["no", "user", ""]),
+    disk=st.sampled_from(["UpToDate", "Inconsistent"]),
+    quorum=st.sampled_from([True, False, None]),
+    peers=st.sampled_from([1, 2, 0]),
+    peer_disk=st.sampled_from(["UpToDate", "Diskless", "Failed", ""]),
+    peer_client=st.sampled_from([True, False, None]),
+    connection=st.sampled_from(["Connected", "StandAlone", ""]),
+    replication=st.sampled_from(["Established", "PausedSyncS", "SyncSource", "Behind", ""]),
+    out_of_sync=st.sampled_from([0, 16, None]),
+    resync_suspended=st.sampled_from(["no", "user", "peer,dependency", ""]),
+)
+
+
+@given(drbd_told)
+def test_drbd_of_a_host_is_well_where_that_host_calls_it_clean(one: ToldHost) -> None:
+    """But for a verify, which is no fault of a site, and after which a host looks again."""
+    told = one.told().drbd
+    assert told is not None
+    verdict = replication.judge({"a": told}, copies=2, complete=False)
+    found = [drbd.unclean(resource) for resource in told.resources]
+    assert (verdict.state == HEALTHY) is (found == [""]), (verdict, found)
 
 
 @given(st.lists(told_hosts, min_size=2, max_size=2))

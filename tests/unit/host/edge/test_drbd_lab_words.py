@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from nodemanager.api.common.edge_state import DrbdState
+from nodemanager.api.edge.edgecluster import HEALTHY, UNHEALTHY
+from nodemanager.fleet.edge.hosts import replication
 from nodemanager.host.edge import drbd, drbd_84
 from support import cases
 from support.lab import drbd_words
@@ -33,6 +36,16 @@ def test_our_model_says_what_drbdsetup_says(path: Path) -> None:
     assert seen.name == "r0"
     assert drbd_words.differences(said["names"], seen) == []
     assert (drbd.unclean(seen) == "") == (path.stem.partition(".")[0] in CLEAN), drbd.unclean(seen)
+
+
+@pytest.mark.parametrize("path", MOMENTS)
+def test_the_operator_finds_well_what_its_host_calls_clean_and_a_verify(path: Path) -> None:
+    said = read(path)
+    told = DrbdState(resources=drbd_84.parse(said["proc"], drbd_84.parse_names(said["names"])))
+    verdict = replication.judge({"node": told}, copies=2, complete=False)
+    well = path.stem.partition(".")[0] in (*CLEAN, "verifying")
+    assert verdict.state == (HEALTHY if well else UNHEALTHY), verdict
+    assert verdict.unknown == (), "8.4 tells of all that is asked"
 
 
 @pytest.mark.parametrize(("moment", "done"), [("syncing", 1), ("verifying", 1), ("established", None)])

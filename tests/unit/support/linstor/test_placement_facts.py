@@ -188,6 +188,24 @@ async def test_an_offline_satellite_has_no_state_and_sync_status_still_says_yes(
     assert (await ask(controller, "GET", f"{RSC}/sync-status"))[1] == {"synced_on_all": True}
 
 
+async def test_sync_status_passes_over_who_has_no_disk(controller: Controller) -> None:
+    await ask(controller, "POST", f"{RSC}/resources/b", {"resource": {"flags": ["DRBD_DISKLESS"]}})
+    assert states(controller.world, "pvc-1") == {"a": "UpToDate", "b": "Diskless"}
+    assert (await ask(controller, "GET", f"{RSC}/sync-status"))[1] == {"synced_on_all": True}
+    controller.world.definitions["pvc-1"].replicas["a"].forced = "Outdated"
+    assert (await ask(controller, "GET", f"{RSC}/sync-status"))[1] == {"synced_on_all": False}
+
+
+async def test_a_named_pool_without_room_has_a_number_of_its_own(controller: Controller) -> None:
+    """Who asks for any node hears that there are too few; nothing was made, and no room is taken."""
+    pool = controller.world.pools[1]
+    pool.free = GIB - 1
+    wanted = {"resource": {"props": {"StorPoolName": "thin"}}}
+    status, body = await ask(controller, "POST", f"{RSC}/resources/b", wanted)
+    assert (status, body[0]["ret_code"] & 0x7FFF) == (500, 980)
+    assert (set(states(controller.world, "pvc-1")), pool.free) == ({"a"}, GIB - 1)
+
+
 async def test_changes_for_a_satellite_that_is_away_warn_and_are_made_when_it_is_back(
     controller: Controller,
 ) -> None:

@@ -74,16 +74,25 @@ def _peer_faults(peer: DrbdPeer) -> Iterator[str]:
             yield f"it is at {volume.replication} with {peer.name}"
         elif volume.out_of_sync:
             yield f"{volume.out_of_sync} KiB differ from {peer.name}"
+        if volume.replication not in SYNCS and _paused(volume):
+            # A pause outlives the sync that it was meant for, and stops the next one, too.
+            yield f"its next sync with {peer.name} is paused by {volume.resync_suspended}"
+
+
+def _paused(volume: DrbdPeerVolume) -> bool:
+    return volume.resync_suspended not in ("", RUNS)
 
 
 def _sync(volume: DrbdPeerVolume) -> str:
-    if volume.replication.startswith("Paused") or volume.resync_suspended not in ("", RUNS):
-        who = f" by {volume.resync_suspended}" if volume.resync_suspended not in ("", RUNS) else ""
+    if volume.replication.startswith("Paused") or _paused(volume):
+        who = f" by {volume.resync_suspended}" if _paused(volume) else ""
         return f"its sync is paused{who}"
     return "it is synced" + (f", {volume.done} % done," if volume.done is not None else "")
 
 
 def _unknown_here(resource: DrbdResource) -> Iterator[str]:
+    if not resource.suspended:
+        yield "nothing is said of whether its IO is suspended"
     if not resource.volumes or any(not volume.disk for volume in resource.volumes):
         yield "nothing is said of its disk"
     if any(_unproven(volume) for volume in resource.volumes):
@@ -96,6 +105,8 @@ def _unknown_here(resource: DrbdResource) -> Iterator[str]:
         told = [volume for volume in peer.volumes if volume.replication and volume.out_of_sync is not None]
         if peer.connection == CONNECTED and (len(told) < len(peer.volumes) or not peer.volumes):
             yield f"nothing is said of what differs from {peer.name}"
+        if peer.connection == CONNECTED and any(not one.resync_suspended for one in peer.volumes):
+            yield f"nothing is said of whether its next sync with {peer.name} is paused"
 
 
 def _unproven(volume: DrbdVolume | DrbdPeerVolume) -> bool:
