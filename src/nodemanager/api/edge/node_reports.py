@@ -70,7 +70,7 @@ class ReportedDrbd(Struct):
     """DRBD of the node, in numbers."""
 
     resources: Annotated[int, meta("How many resources it has.", minimum=0)] = 0
-    well: Annotated[int, meta("How many of these have nothing wrong that the node sees.", minimum=0)] = 0
+    well: Annotated[int, meta("How many of these the node knows to be well.", minimum=0)] = 0
     syncing: Annotated[int, meta("How many are being synced.", minimum=0)] = 0
     done: Annotated[
         int | None, meta("Percent that are done of the one that has most left.", minimum=0, maximum=100)

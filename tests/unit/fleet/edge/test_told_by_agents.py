@@ -245,6 +245,8 @@ def test_drbd_of_a_host_is_well_where_that_host_calls_it_clean(one: ToldHost) ->
     verdict = replication.judge({"a": told}, copies=2, complete=False)
     found = [drbd.unclean(resource) for resource in told.resources]
     assert (verdict.state == HEALTHY) is (found == [""]), (verdict, found)
+    if one.peers:  # one without any is missing, which a site alone can tell
+        assert replication.is_well(told.resources[0]) is (verdict.state == HEALTHY)
 
 
 @given(st.lists(told_hosts, min_size=2, max_size=2))

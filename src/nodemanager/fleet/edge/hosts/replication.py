@@ -40,6 +40,11 @@ def progress(resource: DrbdResource) -> list[int]:
     return [one.done for one in volumes if one.done is not None and one.replication in SYNCS]
 
 
+def is_well(resource: DrbdResource) -> bool:
+    """Tell whether a host sees nothing wrong with one of its resources, and all that it takes to say so."""
+    return not any(faults_here(resource)) and not any(_unknown_here(resource))
+
+
 def faults_here(resource: DrbdResource) -> Iterator[str]:
     """Yield what a host sees that is wrong with one of its resources."""
     if resource.suspended not in ("", RUNS):

@@ -102,7 +102,7 @@ def _drbd(found: DrbdState) -> ReportedDrbd:
     return ReportedDrbd(
         resources=min(len(found.resources) + found.omitted, MOST),
         # Those that are left out of a long list are those with which nothing is wrong.
-        well=min(found.omitted + sum(not any(replication.faults_here(one)) for one in found.resources), MOST),
+        well=min(found.omitted + sum(replication.is_well(one) for one in found.resources), MOST),
         syncing=len(syncs),
         done=min(done, default=None),
         out_of_sync=min(sum(known), MOST) if len(known) == len(amounts) else None,
