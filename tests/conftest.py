@@ -12,7 +12,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from support import apiserver, examples, forks, leftovers, likeness, long_first
+from support import apiserver, examples, file_limit, forks, leftovers, likeness, long_first
 
 # How long an example takes says something about the machine, and about who else uses it.
 hypothesis.settings.register_profile(
@@ -68,10 +68,11 @@ def _tell_group(item: pytest.Item) -> None:
 
 @pytest.fixture(autouse=True)
 def process_as_before() -> Iterator[None]:
-    """A command run in the process of a test sets up logging and steps back; the next must not notice."""
+    """A command run in the process of a test logs, steps back or serves; the next must not notice."""
     root, nice = logging.getLogger(), os.getpriority(os.PRIO_PROCESS, 0)
     level, handlers, raising = root.level, root.handlers[:], logging.raiseExceptions
-    yield
+    with file_limit.kept():
+        yield
     if os.getpriority(os.PRIO_PROCESS, 0) != nice:
         os.setpriority(os.PRIO_PROCESS, 0, nice)  # only root's agent steps back, and root may step forward
     root.setLevel(level)

@@ -97,11 +97,11 @@ class FolderAgent:
             self._check(entry)
             reporter.tell(entry)
 
-        async def engine() -> TaskEngine:
-            ledger = LedgerFolder(Tree(str(self.folder)))
-            return TaskEngine(ledger, {"execution": noted}, "boot", _now, told)
+        turn = Turn(LedgerFolder(Tree(str(self.folder))))
 
-        turn = Turn()
+        async def engine() -> TaskEngine:
+            return TaskEngine(turn.ledger, {"execution": noted}, "boot", _now, told)
+
         part = TaskPart(
             tasks, engine, reporter,
             TaskGates(

@@ -24,7 +24,7 @@ import yaml
 from nodemanager.cli.embedded import embedded_api
 from nodemanager.server.embedded import EmbeddedServer
 from nodemanager.server.http.endpoint import Endpoint
-from support import seeds
+from support import file_limit, seeds
 from support.policy_table import CRD, Case
 from support.raw_api import Answer, Connection
 
@@ -156,11 +156,12 @@ def embedded(folder: Path) -> Iterator[Server]:
             runner.run(serve())
 
     thread = threading.Thread(target=run, name="embedded server")
-    thread.start()
-    try:
-        asyncio.run_coroutine_threadsafe(server.ready(), loop).result(WAIT)
-        with contextlib.closing(Server(server.kubeconfig)) as api:
-            yield api
-    finally:
-        loop.call_soon_threadsafe(task.cancel)
-        thread.join(WAIT)
+    with file_limit.kept():
+        thread.start()
+        try:
+            asyncio.run_coroutine_threadsafe(server.ready(), loop).result(WAIT)
+            with contextlib.closing(Server(server.kubeconfig)) as api:
+                yield api
+        finally:
+            loop.call_soon_threadsafe(task.cancel)
+            thread.join(WAIT)

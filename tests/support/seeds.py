@@ -17,6 +17,7 @@ from pathlib import Path
 from nodemanager.cli.embedded import embedded_api
 from nodemanager.server.embedded import DATABASE, EmbeddedServer
 from nodemanager.server.http.endpoint import Endpoint
+from support import file_limit
 
 _made = threading.Lock()
 
@@ -35,7 +36,8 @@ def plant(data: Path) -> None:
 @cache
 def _seed() -> bytes:
     """Return the store of a server that has listened, and has ended; made once in a process."""
-    with tempfile.TemporaryDirectory(prefix="nm-") as folder, ThreadPoolExecutor(1) as thread:
+    made_in = tempfile.TemporaryDirectory(prefix="nm-")
+    with file_limit.kept(), made_in as folder, ThreadPoolExecutor(1) as thread:
         data = Path(folder) / "data"
         # In a thread, as whoever asks may have an event loop of its own.
         thread.submit(asyncio.run, _start_and_end(data)).result()

@@ -13,7 +13,7 @@ from nodemanager.client.auth.config import ClientConfig
 from nodemanager.host.process import runner
 from nodemanager.server.embedded import EmbeddedServer
 from nodemanager.server.http.endpoint import Endpoint
-from support import seeds
+from support import file_limit, seeds
 
 
 @contextlib.asynccontextmanager
@@ -21,15 +21,16 @@ async def serving(folder: Path) -> AsyncIterator[tuple[ClientConfig, Path]]:
     """Serve a data folder; yields how its administrator connects, and the kubeconfig that says so."""
     seeds.plant(folder / "data")
     server = EmbeddedServer(embedded_api.options(folder / "data", Endpoint(port=0)))
-    running = asyncio.create_task(server.run())
-    try:
-        ready = asyncio.create_task(server.ready())
-        await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)
-        assert ready.done()
-        yield load(server.kubeconfig), server.kubeconfig
-    finally:
-        running.cancel()
-        await asyncio.wait({running})
+    with file_limit.kept():
+        running = asyncio.create_task(server.run())
+        try:
+            ready = asyncio.create_task(server.ready())
+            await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)
+            assert ready.done()
+            yield load(server.kubeconfig), server.kubeconfig
+        finally:
+            running.cancel()
+            await asyncio.wait({running})
 
 
 def load(path: Path) -> ClientConfig:

@@ -59,11 +59,10 @@ from nodemanager.agent.report.reporting import Reporter
 from nodemanager.agent.report.status_sources import LastPass
 from nodemanager.agent.report.status_writer import Contribution, EarlyPart, StatusWriter
 from nodemanager.agent.requests import Requests
-from nodemanager.agent.tasks.task_part import Turn
-from nodemanager.agent.tasks.tasking import TaskSetup, add_tasks
+from nodemanager.agent.tasks.tasking import OwnUpgrades, TaskSetup, add_tasks, turn_of
 from nodemanager.agent.upgrades.upgrade_part import UpgradePart
 from nodemanager.agent.upgrades.upgrade_reporter import UpgradeReporter
-from nodemanager.agent.upgrades.upgrading import upgrades
+from nodemanager.agent.upgrades.upgrading import for_tasks, upgrades
 from nodemanager.api.common import choosing
 from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
 from nodemanager.api.common.rollout import SCALE
@@ -244,7 +243,8 @@ def _add_work(
     base: _Base, declared: Declarations, duplicate: DuplicateHost, drift: DriftWatch, edge: EdgeHost | None
 ) -> list[Contribution]:
     """Add what upgrades the host and what does tasks; one of them at a time."""
-    link, managed_host, requests, turn = base.link, base.managed_host, base.requests, Turn()
+    link, managed_host, requests = base.link, base.managed_host, base.requests
+    turn = turn_of(managed_host)
     part: UpgradePart | None = None
     if managed_host.tree.running:  # an image is not upgraded, and cannot be rebooted
         told = UpgradeReporter(link.key.name, base.registry, link.events, base.trail.upgraded)
@@ -255,9 +255,8 @@ def _add_work(
         base.manager.add(part)
     setup = TaskSetup(
         managed_host, link, requests, declared, base.holds, lambda: duplicate.duplicated,
-        lambda: part is not None and part.status.busy,
+        OwnUpgrades() if part is None else for_tasks(part),
         drift, base.trail,
-        lambda: part.used_slot() if part is not None else None,
         None if edge is None else edge.performers,
     )  # fmt: skip
     add_tasks(base.manager, base.registry, setup, turn, base.board)

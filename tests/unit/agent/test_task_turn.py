@@ -38,7 +38,7 @@ async def test_nothing_else_begins_before_what_was_begun_is_over(tmp_path: Path)
     spec = NodeTaskSpec(node_name="web1", steps=steps, deadline="2026-11-17T00:00:00Z", fencing_token=1)
     ledger, slow, answered = LedgerFolder(Tree(str(tmp_path))), Slow(), asyncio.Event()
     ledger.claim(Entry("t", spec, TaskRecord("uid", 1, TaskPhase.RUNNING, (StepRecord(),))))
-    turn, free = Turn(), list[bool]()
+    turn, free = Turn(ledger), list[bool]()
 
     async def engine() -> TaskEngine:
         return TaskEngine(ledger, {"execution": slow}, "boot", lambda: NOW, lambda _entry: None)
@@ -46,25 +46,21 @@ async def test_nothing_else_begins_before_what_was_begun_is_over(tmp_path: Path)
     async def first_answer() -> None:
         await answered.wait()
 
-    def in_turn() -> bool:
-        return not turn.task and not turn.unfinished()
-
-    turn.changed.append(lambda: free.append(in_turn()))
     tasks: Any = SimpleNamespace(values=list, has_synced=False, answered=answered.wait)
     gates = TaskGates(
         lambda: False, lambda: None, lambda: False, lambda: False, first_answer,
         lambda engine: Situation("web1", engine.boot_id, NOW),
     )  # fmt: skip
     news: Any = SimpleNamespace(ended=lambda _entry: None)
-    part = TaskPart(tasks, engine, SimpleNamespace(), gates, turn, news)  # type: ignore[arg-type]
-    assert not in_turn()  # what is on disk was not read yet
+    part = TaskPart(tasks, engine, SimpleNamespace(), gates, turn, news, lambda: free.append(turn.is_free))  # type: ignore[arg-type]
+    assert not turn.is_free  # what is on disk was begun, and has not ended
     running = asyncio.create_task(part.run())
     await asyncio.sleep(0)
-    assert not in_turn()  # it waits for what the API knows
+    assert not turn.is_free  # it waits for what the API knows
     answered.set()
     await until(lambda: turn.task == "uid")
     slow.end.set()
-    await until(in_turn)
+    await until(lambda: turn.is_free)
     running.cancel()
     assert free[-1]
     assert free.index(True) > 1  # only who has waited for its end was told

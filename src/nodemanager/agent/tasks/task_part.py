@@ -15,14 +15,14 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
 from nodemanager.agent.tasks.engine import TaskEngine
-from nodemanager.agent.tasks.ledger import Entry
+from nodemanager.agent.tasks.ledger import Entry, LedgerFolder
 from nodemanager.agent.tasks.reporter import ClaimLost, TaskGone, TaskReporter
 from nodemanager.agent.tasks.telling import TaskNews
 from nodemanager.api.maintenance.nodetask import NodeTask
@@ -51,24 +51,24 @@ RETRY: Final = Backoff(base=1.0, maximum=60.0, jitter=0.5)
 
 @dataclass(eq=False, slots=True)
 class Turn:
-    """Whose turn it is on this host: a task's, or that of something that must not meet one."""
+    """Whose turn it is on this host: a task's, or that of something that must not meet one.
 
+    It is made before both: tasks take it, and upgrades of the host itself look at it.
+    """
+
+    ledger: LedgerFolder
+    """All tasks that are remembered."""
     task: str = ""
     """The uid of the task that is being done; empty = none is."""
-    unfinished: Callable[[], bool] = lambda: True
-    """Tells whether a task was begun and has not ended; nobody knows until what is on disk was read."""
-    changed: list[Callable[[], None]] = field(default_factory=list)
-    """Told when a task begins or ends."""
-    entries: Callable[[], Iterable[Entry]] = tuple
-    """Returns all tasks that are remembered."""
-    told: list[Callable[[Entry], None]] = field(default_factory=list)
-    """Told of everything that is written down of a task."""
 
-    def take(self, uid: str) -> None:
-        """Let a task have it; an empty uid gives it back."""
-        self.task = uid
-        for listener in self.changed:
-            listener()
+    @property
+    def is_free(self) -> bool:
+        """Tell whether no task is being done, and none was begun that has not ended."""
+        return not self.task and not self.ledger.unfinished()
+
+    def entries(self) -> Iterable[Entry]:
+        """Return all tasks that are remembered."""
+        return self.ledger.entries.values()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,7 @@ class TaskPart:
         gates: TaskGates,
         turn: Turn,
         news: TaskNews,
+        turn_changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._instance = secrets.token_hex(8)
         self._tasks = tasks
@@ -109,6 +110,7 @@ class TaskPart:
         self._gates = gates
         self._turn = turn
         self._news = news
+        self._turn_changed = turn_changed
         self._engine: TaskEngine | None = None
         self._wake = asyncio.Event()
         self._owned = self._busy = False
@@ -126,21 +128,15 @@ class TaskPart:
         if self._is_ours(self._engine):
             self._look(self._engine)
 
-    def entries(self) -> Iterable[Entry]:
-        """Return all tasks that this host remembers."""
-        return self._engine.ledger.entries.values() if self._engine is not None else ()
-
     async def run(self) -> None:
         """Finish what is unfinished, then do task by task until cancelled."""
         engine = self._engine = await self._make_engine()
-        self._turn.unfinished = lambda: bool(engine.ledger.unfinished())
-        self._turn.entries = self.entries
         if engine.ledger.unfinished():
             await self._first_list()
         failures = 0
         while True:
             self._wake.clear()
-            self._turn.take("")
+            self._give_turn("")
             try:
                 worked = await self._work(engine)
                 failures = 0
@@ -204,12 +200,17 @@ class TaskPart:
             return False
         else:
             entry = self._entry(engine, fresh[0])
-        self._turn.take(entry.record.uid)  # at once: whoever else wants it has looked at us, as we at them
+        self._give_turn(entry.record.uid)  # at once: whoever else wants it has looked at us, as we at them
         try:
             await self._advance(engine, entry)
         finally:
-            self._turn.take("")
+            self._give_turn("")
         return True
+
+    def _give_turn(self, uid: str) -> None:
+        """Let a task have its turn, or none with an empty uid."""
+        self._turn.task = uid
+        self._turn_changed()
 
     def _too_late(self, engine: TaskEngine, entry: Entry) -> bool:
         """Give up a task that could not be claimed in time: its window is shut, and others wait behind it."""

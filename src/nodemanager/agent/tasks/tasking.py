@@ -67,6 +67,20 @@ SELDOM: Final = CacheOptions(backoff=Backoff(base=0.5, maximum=300.0, jitter=0.5
 
 
 @dataclass(frozen=True, slots=True)
+class OwnUpgrades:
+    """What tasks ask the part that upgrades the host itself, and what they tell it."""
+
+    under_way: Callable[[], bool] = lambda: False
+    """Tells whether the host upgrades itself, as its ManagedNode says."""
+    used_slot: Callable[[], datetime | None] = lambda: None
+    """Returns the last slot in which it was upgraded, whoever began that."""
+    turn_changed: Callable[[], None] = lambda: None
+    """Told when a task begins or ends."""
+    follow: Callable[[Entry], None] = lambda _entry: None
+    """Told of everything that is written down of a task."""
+
+
+@dataclass(frozen=True, slots=True)
 class TaskSetup:
     """What tasks are done with."""
 
@@ -77,12 +91,9 @@ class TaskSetup:
     holds: HoldKeeper
     duplicated: Callable[[], bool]
     """Tells whether another machine reports under our name."""
-    upgrading: Callable[[], bool]
-    """Tells whether the host upgrades itself, as its ManagedNode says."""
+    upgrades: OwnUpgrades
     drift: DriftWatch
     trail: AuditTrail
-    used_slot: Callable[[], datetime | None] = lambda: None
-    """Returns the last slot in which it was upgraded, whoever began that."""
     edge: Callable[[Programs, Exclusive], Mapping[str, Performer]] | None = None
     """Returns who carries out the steps of edge sites; None = the host is of none."""
 
@@ -115,6 +126,11 @@ class TaskWatch:
         await self.tasks.run()
 
 
+def turn_of(managed_host: ManagedHost) -> Turn:
+    """Return whose turn it is on a host, with the tasks that are on its disk."""
+    return Turn(LedgerFolder(Tree(managed_host.tree.root), f"{managed_host.state}/tasks"))
+
+
 def add_tasks(manager: Manager, registry: Registry, setup: TaskSetup, turn: Turn, board: Board) -> TaskPart:
     """Add what sees, does and reports the tasks of this host; the board shows them."""
     link = setup.link
@@ -127,20 +143,18 @@ def add_tasks(manager: Manager, registry: Registry, setup: TaskSetup, turn: Turn
         setup.trail.task(entry)
         reporter.tell(entry)
         board.changed()
-        for listener in turn.told:
-            listener(entry)
+        setup.upgrades.follow(entry)
 
     async def engine() -> TaskEngine:
         boot_id = await boot_of(setup.managed_host).boot_id()
-        tree, state = Tree(setup.managed_host.tree.root), setup.managed_host.state
-        ledger = LedgerFolder(tree, f"{state}/tasks")
-        setup.trail.knows(ledger.unfinished())
-        runs = Runs(Tree(tree.root), None, setup.managed_host.converger.observer.run, f"{state}/task-runs")
-        performers, held = _performers(setup, boot_id, runs, ledger), partial(_held, setup.holds)
-        return TaskEngine(ledger, performers, boot_id, _now, tell, held=held)
+        setup.trail.knows(turn.ledger.unfinished())
+        host = setup.managed_host
+        runs = Runs(Tree(host.tree.root), None, host.converger.observer.run, f"{host.state}/task-runs")
+        performers, held = _performers(setup, boot_id, runs, turn.ledger), partial(_held, setup.holds)
+        return TaskEngine(turn.ledger, performers, boot_id, _now, tell, held=held)
 
-    part = TaskPart(tasks, engine, reporter, _gates(setup), turn, news)
-    board.plug(showing.of_tasks(part.entries, _now))
+    part = TaskPart(tasks, engine, reporter, _gates(setup), turn, news, setup.upgrades.turn_changed)
+    board.plug(showing.of_tasks(turn.entries, _now))
     # As servers: what was begun goes on, although a host that remembers nothing waits for its declarations.
     manager.add_server(TaskWatch(tasks), reporter, part)
     tasks.subscribe(lambda _change: part.changed())
@@ -201,7 +215,7 @@ def _gates(setup: TaskSetup) -> TaskGates:
 
     def situation(engine: TaskEngine) -> Situation:
         alone = time.monotonic() - started > DOUBT and not setup.duplicated()
-        now, used = engine.now(), setup.used_slot()
+        now, used = engine.now(), setup.upgrades.used_slot()
         return Situation(link.key.name, engine.boot_id, now, sure=alone, used_slot=used)
 
     def obstacle() -> tuple[str, str] | None:
@@ -209,7 +223,7 @@ def _gates(setup: TaskSetup) -> TaskGates:
             return reports.HELD, f"it waits, for {why}"
         if setup.duplicated():
             return reports.DUPLICATED, "it waits: another machine reports under the name of this host, too"
-        if setup.upgrading():
+        if setup.upgrades.under_way():
             return reports.UPGRADING, "it waits: the host is being upgraded, as its ManagedNode says"
         return None
 

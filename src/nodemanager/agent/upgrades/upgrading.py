@@ -17,7 +17,7 @@ from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.requests import Requests
 from nodemanager.agent.tasks.ledger import MAX_BYTES, LedgerFolder
 from nodemanager.agent.tasks.task_part import Turn
-from nodemanager.agent.tasks.tasking import base_of, performers_of
+from nodemanager.agent.tasks.tasking import OwnUpgrades, base_of, performers_of
 from nodemanager.agent.upgrades.drain import KubernetesNode
 from nodemanager.agent.upgrades.own_task import UpgradeEntry, UpgradeTools
 from nodemanager.agent.upgrades.upgrade import UpgradeDependencies, UpgradeSettings
@@ -70,8 +70,8 @@ def upgrades(
         ledger,
         clocks=Clocks(),
         may_act=holds.may_act,
-        in_turn=lambda: not turn.task and not turn.unfinished(),
-        tasks=lambda: turn.entries(),  # noqa: PLW0108 - it is another function once tasks are read
+        in_turn=lambda: turn.is_free,
+        tasks=turn.entries,
     )
     part = UpgradePart(
         dependencies,
@@ -83,9 +83,12 @@ def upgrades(
     )
     link.nodes.subscribe(lambda change: part.changed() if change.key == key else None)
     holds.subscribe(part.changed)
-    turn.changed.append(part.changed)
-    turn.told.append(part.follow)
     return part
+
+
+def for_tasks(part: UpgradePart) -> OwnUpgrades:
+    """Return what tasks ask the part that upgrades the host, and what they tell it."""
+    return OwnUpgrades(lambda: part.status.busy, part.used_slot, part.changed, part.follow)
 
 
 class FormerRecord(msgspec.Struct):
