@@ -202,7 +202,7 @@ class RepairLoop:
             async with self._converger.upgrading, self._converger.host_lock:
                 touched, self._touched = self._touched, {}
                 await self._repair(touched)
-            if self._converger.unread:
+            if self._converger.no_wait.unread:
                 self._enabled.set()
             self._arm()
 

@@ -145,10 +145,10 @@ class HostReport:
 
     def _backups(self) -> dict[str, str]:
         """Return where the former content of files is that no status tells of yet; the first one counts."""
-        return {**self.converger.replaced, **self.memory.owed}
+        return {**self.converger.records.replaced, **self.memory.owed}
 
     def _forget_backups(self, done: Pass) -> None:
-        replaced = self.converger.replaced
+        replaced = self.converger.records.replaced
         for path, digest in done.backups.items():
             if replaced.get(path) == digest:
                 del replaced[path]
