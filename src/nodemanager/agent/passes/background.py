@@ -113,9 +113,9 @@ class Background:
         }
 
     def finished(self, *, untaken: bool) -> dict[ResourceId, Result]:
-        """How those jobs ended that are not to be done again now, though they may seem to be needed.
+        """The results of jobs that ended and are not repeated now, even if a plan asks for them again.
 
-        `untaken` says: only those whose results nobody has taken yet.
+        With `untaken`, only those whose results no pass has taken yet.
         """
         among = {one.id for one in self._results} if untaken else self._ends.keys()
         ends = {one: end for one, end in self._ends.items() if one in among}

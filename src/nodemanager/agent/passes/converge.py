@@ -115,8 +115,7 @@ class Converger:
     ) -> list[Result]:
         """Make it so, and return what became of every resource; those `observe_only` are not changed.
 
-        What `held` before as it is declared now is put back even if a file that comes before it lacks its
-        content.
+        What `held` before as it is declared now is put back even if an earlier file has no content.
         """
         with self.progress.working(), self.underway.passing():
             found = self._held_back(desired, contents, held)
@@ -268,7 +267,7 @@ class Converger:
         return StageWork(given, self.observer, self.tools, self.records.bucket, frozenset(self._aborted))
 
     async def refresh(self) -> None:
-        """Have service managers notice what repairs enabled: a second or so, in which they answer nobody."""
+        """Have service managers read what repairs enabled: for about a second, they do not answer."""
         await self.no_wait.refresh(self.tools)
 
     async def _bring_about_locked(

@@ -20,10 +20,10 @@ def start(
     background: Background, steps: list[Step], stage: PassStage, work: StageWork,
     apply: Callable[[Step, StageWork], Awaitable[list[Result]]],
 ) -> list[Step]:  # fmt: skip
-    """Begin in the background with what acts, each ConfigSet in its order; return the other steps.
+    """Start the steps that act in the background, each ConfigSet in its order; return the other steps.
 
-    What ended is not begun again at once: what failed is tried again after a while, as all failures are;
-    unless it is owed again since.
+    A job that has ended is not started again at once, unless a file that it subscribes to changed since.
+    One that failed is tried again by a later pass, like all failures.
     """
     jobs: dict[str, list[BackgroundJob]] = {}
     rest: list[Step] = []
@@ -52,9 +52,9 @@ async def finished(
     background: Background, journal: Journal, results: list[Result], items: Sequence[Item[Any]],
     *, whole: bool = False,
 ) -> list[Result]:  # fmt: skip
-    """Wait a moment for what was begun in the background; return what came of it, and what is under way.
+    """Wait a moment for jobs in the background; return their results, and what is still under way.
 
-    After a `whole` pass, what came of all that was begun earlier is in it, too.
+    After a `whole` pass, results of jobs that earlier passes started are included.
     """
     await background.wait()
     declared = {item.id: item for item in items}

@@ -31,7 +31,7 @@ class NoWait:
         return replace(self.in_pass(tools), services=self.services or tools.services)
 
     async def refresh(self, tools: Tools) -> None:
-        """Have service managers notice what repairs enabled: a second or so, in which they answer nobody."""
+        """Have service managers read what repairs enabled: for about a second, they do not answer."""
         manager = self.services or tools.services
         while manager is not None and self.unread:
             try:
