@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nodemanager.agent.passes.converge import Converger
+from nodemanager.agent.passes.host_records import HostRecords
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.host.apply import Tools
 from nodemanager.host.base import HostError, ServiceKey, WantedPackage
@@ -221,7 +222,7 @@ async def converge(folder: Path, before: Callable[[], None]) -> list[Result]:
         runs = Runs(tree, journal, run, f"{state}/runs")
         hands = Tools(tools, tools, runs, journal, MemoryLocks())
         bucket = Bucket(tree, f"{state}/filebucket")
-        converger = Converger(Observer(tree, tools, tools, run), hands, bucket)
+        converger = Converger(Observer(tree, tools, tools, run), hands, HostRecords(bucket))
         desired = merge.merge([declared(folder)])
         before()
         return await converger.run(desired, literal_contents(desired))

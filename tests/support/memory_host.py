@@ -45,7 +45,7 @@ class Host:
         runs = Runs(self.tree, self.journal, run, f"{state}/runs")
         tools = Tools(self.packages, self.services, runs, self.journal, self.locks)
         observer = Observer(self.tree, self.packages, self.services, run)
-        self.converger = Converger(observer, tools, None, kinds=self.kinds, parts=self.parts)
+        self.converger = Converger(observer, tools, kinds=self.kinds, parts=self.parts)
 
     async def converge(self, *sets: ConfigSet) -> list[Result]:
         desired = merge.merge(sets, self.kinds)

@@ -50,7 +50,8 @@ class OwningHost(Host):
         self.bucket = Bucket(
             self.tree, f"{state}/filebucket", BucketLimits(age=1), pinned=lambda: self.ledger.backups
         )
-        self.converger.ledger, self.converger.bucket = self.ledger, self.bucket
+        records = self.converger.records
+        records.ledger, records.bucket = self.ledger, self.bucket
         self.pruner = Pruner(self.converger, self.ledger, grace=0)
 
     async def has(

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from nodemanager.agent.declared import known_sets
 from nodemanager.agent.passes.converge import Converger
+from nodemanager.agent.passes.host_records import HostRecords
 from nodemanager.agent.passes.pruning import Pruner
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.host.apply import Tools
@@ -52,7 +53,9 @@ async def converge(folder: Path, sets: list[ConfigSet], faults: Faults | None) -
         runs = Runs(tree, journal, program, f"{state}/runs")
         hands = Tools(tools, tools, runs, journal, MemoryLocks())
         bucket = Bucket(tree, f"{state}/filebucket", pinned=lambda: ledger.backups)
-        converger = Converger(Observer(tree, tools, tools, program), hands, bucket, ledger=ledger)
+        converger = Converger(
+            Observer(tree, tools, tools, program), hands, HostRecords(bucket, ledger=ledger)
+        )
         desired, pruner = merge.merge(sets), Pruner(converger, ledger, grace=0)
         told = known_sets.told(sets, sets, ObjectMeta(uid="node"))
         if not sets:  # it was another set that is gone, and others are there

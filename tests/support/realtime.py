@@ -92,7 +92,7 @@ class Kept:
         self.folder = folder
         self.seconds = SECONDS
         self.host = Host(folder, kinds, parts)
-        self.host.converger.bucket = Bucket(self.host.tree, str(folder / "state" / "bucket"))
+        self.host.converger.records.bucket = Bucket(self.host.tree, str(folder / "state" / "bucket"))
         self.drifts = Drifts()
         self.told: list[Result] = []
         self.reports: list[bool] = []

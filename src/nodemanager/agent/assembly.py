@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 
 from nodemanager.agent.passes.background import Background
 from nodemanager.agent.passes.converge import Converger
+from nodemanager.agent.passes.host_records import HostRecords
+from nodemanager.agent.passes.no_wait import NoWait
 from nodemanager.agent.passes.progress import PassProgress
+from nodemanager.agent.passes.restraints import Restraints
 from nodemanager.agent.passes.underway import Underway
 from nodemanager.host.apply import Locks, Tools
 from nodemanager.host.base import Busy
@@ -128,9 +131,8 @@ def assemble(
     observer = Observer(tree, packages, services, run)
     passes = passes or PassSetup()
     converger = Converger(
-        observer, tools, bucket, lock, no_wait_services, no_wait_locks, progress, passes.may_act,
-        passes.shut,
-        background=Background(passes.ended), patience=passes.patience, underway=Underway(passes.long),
-        ledger=ledger,
+        observer, tools, HostRecords(bucket, lock, ledger), NoWait(no_wait_services, no_wait_locks),
+        progress, Restraints(passes.may_act, passes.shut),
+        background=Background(passes.ended, passes.patience), underway=Underway(passes.long),
     )  # fmt: skip
     return ManagedHost(tree, who, converger, journal, bucket, options.state, lock, progress, ledger, records)

@@ -29,7 +29,7 @@ class UpgradeProof:
     _owed: Intent | None = None
 
     def look(self) -> None:
-        """Find out whether we are the new program of an upgrade; what begins later is about another one."""
+        """Find out whether this process is the new program of an upgrade; later ones are of others."""
         intent = self.records.pending()
         if intent is None or not self.is_running(intent.program):
             return

@@ -115,7 +115,7 @@ def judge(seen: FleetSnapshot, now: datetime) -> FleetHealth:
 
 
 def operator(lease: Lease, now: datetime) -> list[ObjectHealth]:
-    """Return that nobody tells any more which hosts are alive, where that is so."""
+    """Return an entry if no operator renews its Lease: then silent hosts are not noticed."""
     renewed = times.parse(lease.spec.renew_time)
     if renewed is not None and abs(now - renewed) <= edgecluster.LOOKED:
         return []

@@ -30,7 +30,7 @@ def hold_back(steps: Iterable[Step]) -> list[Step]:
 
 
 def put_off(steps: Iterable[Step], shut: AbstractSet[str]) -> list[Step]:
-    """Return the steps; what only ConfigSets want whose window is shut is not done."""
+    """Return the steps, with those put off that are wanted only by ConfigSets whose window is shut."""
     if not shut:
         return list(steps)
     return [

@@ -65,7 +65,7 @@ def package_needs(desired: Desired) -> PackageNeeds:
 
 
 def execution_needs(desired: Desired, owed: Container[ResourceId]) -> ExecutionNeeds:
-    """Return what the plan for executions looks at: nobody is asked about what does not run anyway."""
+    """Return what the plan for executions has to observe; nothing about those that would not run anyway."""
     conditional = []
     for item in desired.executions:
         execution = item.declaration

@@ -108,7 +108,7 @@ def _filled(state: State, known: State) -> State:
 
 
 def is_news(known: Owned | None, sets: tuple[Owner, ...], then: State | None) -> bool:
-    """Tell whether a record does not say yet whose a resource is, and how it is left."""
+    """Tell whether the record of a resource is out of date: about its owners, or the state it is left in."""
     if known is None or known.left or known.sets != sets or not known.ours:
         return True
     return then is not None and _filled(then, known.ours[-1]) != known.ours[-1]

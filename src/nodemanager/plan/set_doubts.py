@@ -231,7 +231,7 @@ def _of_set(
 
 
 def _of_backup(records: Mapping[Owner, SetRecord], told: SetsTold) -> Doubt | None:
-    """Return what speaks against all that an API says which is not as new as it was."""
+    """Return a doubt about all sets if the API has an older version of one than this host knew."""
     if not (older := rolled_back(records, told)):
         return None
     return Doubt(

@@ -92,7 +92,7 @@ class Passes:
 
     def restart(self) -> None:
         self.host.restart()
-        self.host.converger.patience = PATIENCE
+        self.host.converger.background.patience = PATIENCE
         self.host.converger.background.ended = self._ask
 
     def _ask(self) -> None:
@@ -311,11 +311,11 @@ async def test_what_was_not_tried_on_a_held_host_begins_after_that(passes: Passe
     declared = two_steps(program, "one")
     await passes.converge(declared)
     await program.begins()
-    passes.host.converger.may_act = lambda: False
+    passes.host.converger.restraints.may_act = lambda: False
     await program.end()
     await passes.over()
     assert not (program.folder / "copy").exists()
-    passes.host.converger.may_act = lambda: True
+    passes.host.converger.restraints.may_act = lambda: True
     found = await passes.converge(declared)
     assert found["exec:long/cp"] in ("changed", "waiting")
     await until((program.folder / "copy").exists, 90)
@@ -332,7 +332,7 @@ async def test_what_failed_runs_at_once_when_its_file_changes(passes: Passes, tm
         runs = config_set("runs", executions=[{"command": "sh", "args": args, "subscribe_files": [path]}])
         return [config_set("files", files=[{"path": path, "content": content}]), runs]
 
-    passes.host.converger.patience = None
+    passes.host.converger.background.patience = None
     found = await passes.converge(*declared("bad"))
     assert found["exec:runs/sh"] == "failed"
     for content, outcome, runs in (("bad", "blocked", 1), ("good", "changed", 2)):
@@ -355,7 +355,7 @@ class Always:
         self._asked = asyncio.Event()
         part: HostPart[ExecutionNeeds, Facts] = HostPart(self._observe, self._apply)
         self.host = Host(folder, parts={**PARTS, EXEC: part})
-        self.host.converger.patience = LONG_SECONDS
+        self.host.converger.background.patience = LONG_SECONDS
         self.host.converger.background.ended = self._asked.set
 
     async def _observe(self, _needed: ExecutionNeeds, work: StageWork) -> Facts:
@@ -412,7 +412,7 @@ def test_executions_do_not_start_each_other(seconds: dict[str, float], outcome: 
 @pytest.fixture
 def kept(tmp_path: Path) -> Kept:
     found = Kept(tmp_path)
-    found.host.converger.patience = PATIENCE
+    found.host.converger.background.patience = PATIENCE
     return found
 
 
@@ -465,7 +465,7 @@ class Lanes:
 
     def __init__(self) -> None:
         self.asked = 0
-        self.background = Background(self._ask)
+        self.background = Background(self._ask, 0)
         self.running: dict[str, asyncio.Event] = {}
         self.begun: dict[str, list[int]] = {name: [] for name in SETS}
         self.ended: list[ResourceId] = []
@@ -501,7 +501,7 @@ class Lanes:
         elif deed == "finish" and name in self.running:
             self.running[name].set()
         elif deed == "wait":
-            await background.wait(0)
+            await background.wait()
         elif deed == "take":
             self.taken += [one.id for one in background.take()]
         for _ in range(5):  # all that can go on, does

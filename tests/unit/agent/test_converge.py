@@ -73,7 +73,7 @@ async def test_where_somebody_writes_it_is_looked_again_whether_they_were_killed
 
 async def test_a_hold_that_ends_in_a_pass_lets_nothing_begin_before_its_file(host: Host) -> None:
     answers = iter([True, False])  # packages, files; it is over from then on
-    host.converger.may_act = lambda: next(answers, True)
+    host.converger.restraints.may_act = lambda: next(answers, True)
     declared = config_set(
         "web",
         files=[{"path": str(host.folder / "conf"), "content": "one"}],

@@ -92,11 +92,11 @@ async def test_what_a_hold_keeps_from_being_purged_is_no_drift_and_goes_when_it_
     (folder / "stray").touch()
     files = [{"path": str(folder), "ensure": "directory", "purge": True, "drift": policy}]
     async with Kept(tmp_path) as kept:
-        kept.host.converger.may_act = lambda: False
+        kept.host.converger.restraints.may_act = lambda: False
         for _ in range(2):
             held = await kept.converge(config_set("p", files=files))
             assert [(one.outcome, one.drifted) for one in held] == [(ResourceOutcome.HELD, False)]
-        kept.host.converger.may_act = lambda: True
+        kept.host.converger.restraints.may_act = lambda: True
         (done,) = await kept.converge(config_set("p", files=files))
         assert (done.outcome, done.drifted, kept.outcomes()) == (ResourceOutcome.CHANGED, False, [])
     assert not (folder / "stray").exists()

@@ -228,7 +228,7 @@ def test_a_part_that_was_forgotten_is_named(table: NoteTable, part: str) -> None
 def test_a_pass_without_all_parts_cannot_be_made(kept: Kept, table: NoteTable) -> None:
     converger = kept.host.converger
     with pytest.raises(IncompleteHostKind, match="kind note has no host part"):
-        Converger(converger.observer, converger.tools, None, kinds=table.kinds)
+        Converger(converger.observer, converger.tools, kinds=table.kinds)
 
 
 def test_a_kind_and_its_field_in_the_spec_need_each_other() -> None:

@@ -157,7 +157,7 @@ async def test_a_pass_that_waits_for_another_host_keeps_no_repair_from_work(
     ]
     declared = config_set("a", files=[{"path": path, "content": "x"}], services=units)
     locks = Queue(no_wait, host.converger.host_lock)
-    host.converger.tools.locks, host.converger.no_wait_locks = locks, no_wait
+    host.converger.tools.locks, host.converger.no_wait.locks = locks, no_wait
     no_wait.busy = {"web"}
     locks.busy = set() if comes else {"web"}
     results = outcomes(await host.converge(declared))

@@ -254,14 +254,14 @@ async def test_a_hold_and_a_shut_window_keep_it(host: OwningHost) -> None:
     declared = pruning_set(files=files(host)[:1])
     one = f"file:{host.path('new')}"
     await host.has(declared)
-    host.converger.may_act = lambda: False
+    host.converger.restraints.may_act = lambda: False
     assert (await host.has(EMPTY))[one].outcome is ResourceOutcome.HELD
-    host.converger.may_act = lambda: True
-    host.converger.shut = lambda: frozenset({"web"})
+    host.converger.restraints.may_act = lambda: True
+    host.converger.restraints.shut = lambda: frozenset({"web"})
     assert (await host.has(EMPTY))[one].outcome is ResourceOutcome.SHUT
     assert host.path("new").exists()
     assert host.ledger.owned[file_id(str(host.path("new")))].waits
-    host.converger.shut = frozenset[str]
+    host.converger.restraints.shut = frozenset[str]
     assert (await host.has(EMPTY))[one].outcome is ResourceOutcome.CHANGED
 
 

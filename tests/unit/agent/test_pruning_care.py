@@ -284,7 +284,7 @@ async def test_what_is_kept_for_later_is_not_listed_while_there_is_room(
 async def test_a_window_that_one_of_two_sets_has_holds_back_what_both_declared(host: OwningHost) -> None:
     one = [declared(host, "x")]
     await host.has(pruning_set("a", files=one), pruning_set("b", files=one))
-    host.converger.shut = lambda: frozenset({"a"})
+    host.converger.restraints.shut = lambda: frozenset({"a"})
     done = await host.has(pruning_set("a"), pruning_set("b"))
     assert done[f"file:{host.path('x')}"].outcome is ResourceOutcome.SHUT
     assert host.path("x").exists()

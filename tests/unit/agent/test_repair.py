@@ -144,7 +144,7 @@ async def test_what_was_removed_from_a_purged_directory_can_be_restored(tmp_path
         await kept.converge(tree(tmp_path))
         (tmp_path / "conf.d/stray").write_text("precious")
         await kept.until(lambda: kept.drifts.records and is_whole(tmp_path))
-        assert hashlib.sha256(b"precious").hexdigest() in kept.host.converger.replaced.values()
+        assert hashlib.sha256(b"precious").hexdigest() in kept.host.converger.records.replaced.values()
 
 
 async def test_subscribers_of_a_file_that_was_put_back_are_restarted_once(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ async def test_a_repair_does_not_wait_for_a_lock_that_another_host_holds(tmp_pat
     }
     async with held(hints, tmp_path) as kept:
         await kept.converge(motd(tmp_path), config_set("s", services=[unit]))
-        kept.host.converger.no_wait_locks = no_wait
+        kept.host.converger.no_wait.locks = no_wait
         kept.host.locks.held.clear()
         (tmp_path / "motd").write_text("bye\n")
         hints.tell(file_id(f"{tmp_path}/motd"))

@@ -62,7 +62,7 @@ async def test_that_a_status_has_no_room_for_all_backups_is_said_once(
 
     async def run(self: Converger, *_: object) -> list[Result]:
         folder = f"/etc/conf.d/{next(number)}"
-        self.replaced = {f"{folder}/{one}": "0" * 64 for one in range(2000)}
+        self.records.replaced = {f"{folder}/{one}": "0" * 64 for one in range(2000)}
         return []
 
     monkeypatch.setattr(Converger, "run", run)

@@ -171,7 +171,7 @@ class World:
 
     def on_backup(self) -> None:
         self.backups += 1
-        self.host.machine.converger.replaced[f"/backup{self.backups}"] = f"{self.backups:064x}"
+        self.host.machine.converger.records.replaced[f"/backup{self.backups}"] = f"{self.backups:064x}"
         self.host.writer.request()
 
     def on_address(self) -> None:
@@ -209,7 +209,8 @@ class World:
         await tasks.end(self.running)
         told = self.api.status.file_backups
         kept = self.host.memory.owed
-        self.lost |= {one for one in self.host.machine.converger.replaced if one not in {**told, **kept}}
+        replaced = self.host.machine.converger.records.replaced
+        self.lost |= {one for one in replaced if one not in {**told, **kept}}
         await self.host.close()
         self.boot()
 
@@ -255,7 +256,7 @@ async def scenario(folder: Path, steps: list[tuple[str, float]]) -> None:
     assert all(text in api.said("Watching") for text in host.host_state.shortfalls or ())
     assert not [one for one in host.host_state.results.values() if one.outcome is ResourceOutcome.CHANGED]
     assert not host.memory.owed
-    assert not host.machine.converger.replaced
+    assert not host.machine.converger.records.replaced
     # A drift is told twice: when it is repaired, and when its Event is there.
     assert api.writes <= 2 * world.asked + world.drifts + 1
     before = api.writes

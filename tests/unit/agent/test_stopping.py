@@ -61,7 +61,7 @@ class Host:
             packages, self.services, Runs(self.tree, self.journal, run, f"{state}/runs"), self.journal,
             MemoryLocks(),
         )  # fmt: skip
-        self.converger = Converger(Observer(self.tree, packages, self.services, run), tools, None)
+        self.converger = Converger(Observer(self.tree, packages, self.services, run), tools)
 
     async def converge(self, *sets: ConfigSet) -> list[Result]:
         desired = merge.merge(sets)

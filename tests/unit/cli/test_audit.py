@@ -13,10 +13,10 @@ import pytest
 from nodemanager.api.audit import record as records
 from nodemanager.api.audit.record import ChainEntry, Record, RecordedObject
 from nodemanager.host.state.host_chain import HostChain
-from nodemanager.tlog import checkpoints, notes, proofs
+from nodemanager.tlog import checkpoints, notes
 from nodemanager.tlog.cosignatures import Cosigner
 from nodemanager.tlog.merkle import leaf_hash
-from support import cli
+from support import cli, tree_proofs
 from support.audit_logs import HonestLog, honest, places, sign_by, signer
 
 KEY = str(signer(1).key)
@@ -172,7 +172,7 @@ def test_a_proof_is_one(file: Path) -> None:
     point = checkpoints.read(notes.read(proof["checkpoint"]).text)
     path = [bytes.fromhex(one) for one in proof["path"]]
     leaf = leaf_hash(proof["record"].encode())
-    assert proofs.verify_inclusion(leaf, 5, point.size, path, point.root)
+    assert tree_proofs.verify_inclusion(leaf, 5, point.size, path, point.root)
     refused = cli.run("audit", "prove", "100000", "--file", str(file))
     assert (refused.code, "cannot prove record 100000" in refused.stderr) == (1, True)
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from nodemanager.tlog import merkle, proofs
-from support import examples
+from support import examples, tree_proofs
 from support.cases import FOLDER as CASES
 
 SEED = examples.seed()
@@ -44,14 +44,7 @@ def test_roots_are_those_of_the_vectors(size: int) -> None:
 def test_inclusion_is_proven_as_in_the_vectors(case: dict[str, Any]) -> None:
     index, size = case["index"], case["size"]
     assert proofs.inclusion(LEAVES[:size], index) == path_of(case)
-    assert proofs.verify_inclusion(LEAVES[index], index, size, path_of(case), ROOTS[size])
-
-
-@pytest.mark.parametrize("case", VECTORS["consistency"], ids=str)
-def test_consistency_is_proven_as_in_the_vectors(case: dict[str, Any]) -> None:
-    old, size = case["old"], case["size"]
-    assert proofs.consistency(LEAVES[:size], old) == path_of(case)
-    assert proofs.verify_consistency(old, size, ROOTS[old], ROOTS[size], path_of(case))
+    assert tree_proofs.verify_inclusion(LEAVES[index], index, size, path_of(case), ROOTS[size])
 
 
 def test_a_tree_that_goes_on_from_its_frontier_is_the_same() -> None:
@@ -78,27 +71,17 @@ def test_proofs_hold_for_what_they_prove_and_nothing_else(size: int) -> None:
     root = merkle.root_of(leaves)
     for index, leaf in enumerate(leaves):
         path = proofs.inclusion(leaves, index)
-        assert proofs.verify_inclusion(leaf, index, size, path, root)
-        assert not proofs.verify_inclusion(merkle.leaf_hash(b"other"), index, size, path, root)
-        assert not proofs.verify_inclusion(leaf, index, size, path, merkle.EMPTY)
-        assert not proofs.verify_inclusion(leaf, index, size, [*path, root], root)
-        assert not proofs.verify_inclusion(leaf, size, size, path, root)
-        assert not path or not proofs.verify_inclusion(leaf, index, size, path[:-1], root)
-        old = index + 1
-        older, grown = merkle.root_of(leaves[:old]), proofs.consistency(leaves, old)
-        assert proofs.verify_consistency(old, size, older, root, grown)
-        assert not proofs.verify_consistency(old, size, merkle.EMPTY, root, grown)
-        assert not proofs.verify_consistency(old, size, older, merkle.EMPTY, grown)
-        assert not proofs.verify_consistency(old, size, older, root, [*grown, root])
-        assert not grown or not proofs.verify_consistency(old, size, older, root, grown[:-1])
-    assert proofs.verify_consistency(0, size, merkle.EMPTY, root, [])
+        assert tree_proofs.verify_inclusion(leaf, index, size, path, root)
+        assert not tree_proofs.verify_inclusion(merkle.leaf_hash(b"other"), index, size, path, root)
+        assert not tree_proofs.verify_inclusion(leaf, index, size, path, merkle.EMPTY)
+        assert not tree_proofs.verify_inclusion(leaf, index, size, [*path, root], root)
+        assert not tree_proofs.verify_inclusion(leaf, size, size, path, root)
+        assert not path or not tree_proofs.verify_inclusion(leaf, index, size, path[:-1], root)
 
 
 def test_what_is_not_in_a_tree_cannot_be_proven() -> None:
     with pytest.raises(ValueError, match="cannot prove leaf 8: the tree has 8 leaves"):
         proofs.inclusion(LEAVES, 8)
-    with pytest.raises(ValueError, match="cannot prove a beginning of 9 leaves"):
-        proofs.consistency(LEAVES, 9)
 
 
 def test_many_leaves_at_once_are_the_same_as_one_by_one() -> None:

@@ -98,13 +98,13 @@ class Declarations:
         return Declared(sets, desired_state, self.staged.waits, told, basis)
 
     def is_current(self, declared: Declared) -> bool:
-        """Tell whether nobody has changed, since a pass began, what it takes for declared no longer."""
+        """Tell whether what decides which sets are for this host has not changed since a pass began."""
         if self.offline or self.sources.config_sets.interrupted:
             return False
         return declared.basis == self._basis(self.sources.inputs())
 
     def _basis(self, inputs: DeclaredInputs) -> object:
-        """Return what of the API decides which sets are for this host, but for their contents."""
+        """Return what decides which sets are for this host: labels, uids and generations, no contents."""
         own = self.node.known()
         host, peers = own.metadata if own is not None else ObjectMeta(), choosing.by_name(inputs.config_sets)
         sets = {

@@ -10,7 +10,7 @@ from nodemanager.kube import errors
 
 
 async def is_staged(client: Client, namespace: str) -> bool:
-    """Ask the API, and return what is so now; raise KubeError where nobody can tell."""
+    """Ask the API whether the default applies now; raise KubeError if it cannot be asked."""
     try:
         found = await client.get(ROLLOUT_POLICIES, DEFAULT, namespace)
     except errors.NotFound:

@@ -130,9 +130,9 @@ class DesiredStateCache:
         return self._desired_state
 
     def basis(self, inputs: DeclaredInputs, node: ManagedNode) -> tuple[DeclaredInputs, ManagedNode]:
-        """Return what the last desired state was made of: from this, the same can be made anywhere.
+        """Return the inputs of the last desired state, from which it can be made again elsewhere.
 
-        Of the status of a node, that is what templates were rendered from; without templates, nothing.
+        The status of the node is among them as far as templates were rendered from it.
         """
         status = self._node.status if self.templated and self._node is not None else ManagedNodeStatus()
         peers = self._inputs.nodes if self.reads_peers else ()

@@ -48,7 +48,7 @@ AGAIN_SECONDS: Final = 30.0
 
 
 def policy(spec: ConfigSetSpec) -> Prune:
-    """Return what of a set is taken back when it does not declare it any more."""
+    """Return the prune policy of a set: what is taken back when the set no longer declares it."""
     if not spec.prune:
         return Prune.NOTHING
     return Prune.PACKAGES if spec.prune_packages else Prune.RESOURCES
@@ -164,7 +164,7 @@ class KnownSets:
     """Since when nothing went unseen, as of the last look; None before the first."""
 
     def concerned(self, everything: Sequence[ConfigSet], chosen: Sequence[ConfigSet]) -> list[ConfigSet]:
-        """Return the sets whose windows matter here: also of those of which only something is left."""
+        """Return the sets whose windows matter here: also others that left something here, or are leaving."""
         try:
             records = self.ledger.sets
         except OwnershipLedgerError:  # nothing is taken back then

@@ -101,7 +101,7 @@ class InputsMemory:
     def keep(
         self, sets: Sequence[ConfigSet], inputs: DeclaredInputs, node: ManagedNode, *, peers: bool
     ) -> None:
-        """Remember what a pass was made of; `inputs` and the status of `node` as they were rendered from."""
+        """Remember the inputs of a pass, with `inputs` and the status of `node` as templates saw them."""
         new = _Desired(
             node=node,
             config_sets=[_remembered(one) for one in sets],

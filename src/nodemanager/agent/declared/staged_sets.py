@@ -99,7 +99,7 @@ class StagedSets:
         return next(kept, None)
 
     async def choose(self, sets: Sequence[ConfigSet], host: ObjectMeta) -> list[ConfigSet]:
-        """Return the sets as they are for a host; what is not for it at all may be among them."""
+        """Return the revisions of the sets that a host may have; sets for other hosts may be among them."""
         before, self.waits, self._lacking, self._default = self.waits, {}, False, None
         kept = {(one.metadata.name, one.metadata.uid): one for one in self.kept()}
         looks = [_Look(one, kept.get((one.metadata.name, one.metadata.uid))) for one in sets]

@@ -57,13 +57,13 @@ class DriftWatch:
         return frozenset((*self._held, *self._seen))
 
     def begin(self) -> None:
-        """Take note that a pass begins: its results are judged by what held now, whatever repairs find."""
+        """Remember what holds as a pass begins: its results are compared with that, whatever repairs do."""
         self._before = dict(self._held)
 
     def observe_only(
         self, declared: Mapping[ResourceId, Declared], observed: AbstractSet[ResourceId]
     ) -> frozenset[ResourceId]:
-        """Return those of the `observed` resources that held as they are declared: they are left alone."""
+        """Return the `observed` resources that held as declared when last looked at: they are not changed."""
         return frozenset(one for one in observed if self.held(one, declared))
 
     def held(self, one: ResourceId, declared: Mapping[ResourceId, Declared]) -> bool:
@@ -121,7 +121,7 @@ class DriftWatch:
         return found
 
     def save(self, document: Mapping[str, str] | None = None) -> None:
-        """Put on disk what the next process has to know, as it is now or was, if that is new; blocking."""
+        """Write down for the next process what holds, or an earlier `document`, if that is news; blocking."""
         document = self.document() if document is None else document
         digest = _digest_of(document)
         if self._store is not None and digest != self._saved and self._store.save_held(document):
@@ -143,7 +143,7 @@ class DriftWatch:
     def _undone(
         self, declared: Mapping[ResourceId, Declared], results: Iterable[Result]
     ) -> dict[ResourceId, set[ResourceOutcome]]:
-        """Return what holds as little, or as much, as before: of what is not purged yet, the directory."""
+        """Return the outcomes of what failed or was put off, by resource; purged entries by directory."""
         found: dict[ResourceId, set[ResourceOutcome]] = {}
         for one in results:
             if one.bad or one.put_off:

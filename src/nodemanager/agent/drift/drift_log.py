@@ -110,7 +110,7 @@ class DriftLog:
 
     @property
     def adopted(self) -> bool:
-        """Whether it is known what the API was told by former processes."""
+        """Whether it is known which drifts earlier processes reported to the API."""
         return self._adopted
 
     @property

@@ -142,9 +142,9 @@ class RepairLoop:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def follow_ahead(self, desired: Desired) -> None:
-        """Watch what the first pass is about, before it looks: then nothing has to be looked at twice.
+        """Begin to watch what is declared before the first pass looks, so that it has to look only once.
 
-        What cannot be watched is tried again, and told of, after the pass.
+        What cannot be watched is tried again, and reported, after the pass.
         """
         with contextlib.suppress(OSError):
             await self._watch.follow(desired)
@@ -152,7 +152,7 @@ class RepairLoop:
         self._touched.clear()
 
     async def follow(self) -> bool:
-        """Watch what the last pass was about, and log what cannot be watched; False = try again later."""
+        """Watch what the last pass brought about, and log what cannot be watched; False = try again later."""
         desired_state = self._host_state.desired_state
         if desired_state is None:
             return True
@@ -202,7 +202,7 @@ class RepairLoop:
             async with self._converger.upgrading, self._converger.host_lock:
                 touched, self._touched = self._touched, {}
                 await self._repair(touched)
-            if self._converger.unread:
+            if self._converger.no_wait.unread:
                 self._enabled.set()
             self._arm()
 

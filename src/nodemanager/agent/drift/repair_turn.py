@@ -55,7 +55,7 @@ class RepairTurn:
         return turn
 
     def passed(self, busy: Collection[str]) -> None:
-        """Take note that a pass has ended, and of which ConfigSets something goes on that it did not await.
+        """Take note that a pass has ended, and which ConfigSets still have work in the background.
 
         A turn lasts until that has ended, too: the next host must not begin before.
         """

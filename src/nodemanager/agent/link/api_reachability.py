@@ -76,7 +76,7 @@ class UnixClocks:
     steady: Callable[[], float] = time.monotonic
 
     def on_the_wall(self, moment: float) -> float:
-        """Return when a moment of the steady clock was, or will be, by the clock on the wall as it is now.
+        """Convert a moment of the steady clock to the wall clock, as that is set now.
 
         So what happened ten seconds ago did so whatever the clock on the wall was set to since.
         """
@@ -141,7 +141,7 @@ class ApiReachability:
         return None if self._heard is None else self._clocks.on_the_wall(self._heard)
 
     def not_ready(self) -> str | None:
-        """Return what there is to say about the API: a check for /readyz."""
+        """Return since when, and why, the API is away or refuses us; None = neither. A check for /readyz."""
         since = self.since()
         if since is None:
             return None

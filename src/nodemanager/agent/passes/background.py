@@ -87,6 +87,8 @@ class Background:
 
     ended: Callable[[], None] = _nobody
     """Asks for a pass, because there are results to take, or something was put off."""
+    patience: float | None = None
+    """Seconds that whoever began something waits for it; None = to its end."""
     name: str = "executions"
     _lanes: dict[str, _Lane] = field(default_factory=dict)
     _new: set[str] = field(default_factory=set)
@@ -111,9 +113,9 @@ class Background:
         }
 
     def finished(self, *, untaken: bool) -> dict[ResourceId, Result]:
-        """How those jobs ended that are not to be done again now, though they may seem to be needed.
+        """The results of jobs that ended and are not repeated now, even if a plan asks for them again.
 
-        `untaken` says: only those whose results nobody has taken yet.
+        With `untaken`, only those whose results no pass has taken yet.
         """
         among = {one.id for one in self._results} if untaken else self._ends.keys()
         ends = {one: end for one, end in self._ends.items() if one in among}
@@ -158,8 +160,8 @@ class Background:
             said = f"cannot finish it: {type(error).__name__}, see the log"
             return [Result(job.id, job.sources, ResourceOutcome.FAILED, said)]
 
-    async def wait(self, seconds: float | None) -> None:
-        """Wait for the lanes that nobody waited for before: so long, and if that is None, to their end."""
+    async def wait(self) -> None:
+        """Wait for the lanes that nobody waited for before, as long as our patience lasts."""
         names, self._new = self._new, set()
         lanes = [self._lanes[name] for name in names if name in self._lanes]
         tasks = [lane.task for lane in lanes if lane.task is not None]
@@ -167,8 +169,8 @@ class Background:
             lane.awaited = True
         try:
             if tasks:
-                waiting = asyncio.wait(tasks, timeout=seconds)
-                await (to_the_end(waiting) if seconds is None else waiting)
+                waiting = asyncio.wait(tasks, timeout=self.patience)
+                await (to_the_end(waiting) if self.patience is None else waiting)
         finally:
             for lane in lanes:
                 lane.awaited = False

@@ -14,36 +14,35 @@ not be done (`aborted`, `unknown`).
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from nodemanager.agent.passes import noting, recovery
-from nodemanager.agent.passes.background import Background, BackgroundJob
+from nodemanager.agent.passes import executing, noting, recovery
+from nodemanager.agent.passes.background import Background
+from nodemanager.agent.passes.host_records import HostRecords
+from nodemanager.agent.passes.no_wait import NoWait
 from nodemanager.agent.passes.progress import PassProgress
+from nodemanager.agent.passes.restraints import Restraints
 from nodemanager.agent.passes.stage import PassStage, changed_by, newer, was_held, without, without_aborted
+from nodemanager.agent.passes.tidying import Tidying
 from nodemanager.agent.passes.underway import Underway
-from nodemanager.host.apply import Locks, Tools
-from nodemanager.host.base import HostError, ServiceManager
-from nodemanager.host.files import staging
-from nodemanager.host.files.bucket import Bucket
+from nodemanager.host.apply import Tools
+from nodemanager.host.base import HostError
 from nodemanager.host.kind_parts import HostParts, StageWork
 from nodemanager.host.observe import Observer
-from nodemanager.host.results import ResourceOutcome, Result, result
+from nodemanager.host.results import ResourceOutcome, Result
 from nodemanager.host.stages import PARTS
-from nodemanager.host.state.ownership_ledger import OwnershipLedger
-from nodemanager.host.state.state_lock import StateLock
 from nodemanager.plan import drift_policies, preview, subscribers, unmade
 from nodemanager.plan.desired import Contents, Desired, Item
 from nodemanager.plan.focus import Focus
 from nodemanager.plan.host_kinds import AnyKind, PlanInput
 from nodemanager.plan.layout import Layout
-from nodemanager.plan.resources import FILE, PACKAGE, SERVICE, ResourceId, file_id
+from nodemanager.plan.resources import FILE, PACKAGE, SERVICE, ResourceId
 from nodemanager.plan.stages import KINDS, HostKinds
-from nodemanager.plan.steps import Blocked, Noop, Step, changes
+from nodemanager.plan.steps import Step, changes
 from nodemanager.plan.unmade import HeldBack
 
 log = logging.getLogger(__name__)
@@ -61,26 +60,16 @@ class Converger:
 
     observer: Observer
     tools: Tools
-    bucket: Bucket | None
-    lock: StateLock | None = None
-    """Taken with the first pass that may change something, and kept."""
-    no_wait_services: ServiceManager | None = None
-    """The service manager for repairs: it does not wait to see whether what it started stays up."""
-    no_wait_locks: Locks | None = None
-    """Locks that are not waited for: while another host holds one, nothing else on this host waits for it."""
+    records: HostRecords = field(default_factory=HostRecords)
+    no_wait: NoWait = field(default_factory=NoWait)
     progress: PassProgress = field(default_factory=PassProgress)
     """Notices a pass that hangs."""
-    may_act: Callable[[], bool] = lambda: True
-    """Whether the host may be changed now: asked before each stage and each repair."""
-    shut: Callable[[], AbstractSet[str]] = frozenset[str]
-    """ConfigSets whose window is shut: asked when a pass or a repair begins."""
+    restraints: Restraints = field(default_factory=Restraints)
     kinds: HostKinds = KINDS
     parts: HostParts = field(default_factory=lambda: PARTS)
     """How each of the kinds is observed and changed."""
     background: Background = field(default_factory=Background)
     """Does what may take minutes."""
-    patience: float | None = None
-    """Seconds that a stage waits for what it began in the background; None = to its end."""
     underway: Underway = field(default_factory=Underway)
     """Says what a long pass is at."""
     host_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -88,17 +77,9 @@ class Converger:
     upgrading: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while everything is upgraded: what packages stop and write in between is no drift. Repairs wait
     for that; passes do not, they have to report how it goes."""
-    unread: set[str] = field(default_factory=set)
-    """Users whose service manager has yet to notice what repairs enabled; empty is the host's own."""
-    replaced: dict[str, str] = field(default_factory=dict)
-    """SHA-256 of what files contained before they were first replaced or removed, until a report takes it."""
-    ledger: OwnershipLedger | None = None
-    """The record of what this host has because of ConfigSets; None = nobody wants to know."""
     _aborted: set[str] = field(default_factory=set)
     """ConfigSets that the last pass broke off: repairs do not go on with them either."""
-    _swept: set[str] = field(default_factory=set)
-    _tidied: bool = False
-    """Whether a pass of this process has tidied up."""
+    _tidying: Tidying = field(default_factory=Tidying)
 
     def __post_init__(self) -> None:
         self.parts = self.kinds.each("host part", self.parts)
@@ -134,8 +115,7 @@ class Converger:
     ) -> list[Result]:
         """Make it so, and return what became of every resource; those `observe_only` are not changed.
 
-        What `held` before as it is declared now is put back even if a file that comes before it lacks its
-        content.
+        What `held` before as it is declared now is put back even if an earlier file has no content.
         """
         with self.progress.working(), self.underway.passing():
             found = self._held_back(desired, contents, held)
@@ -144,10 +124,10 @@ class Converger:
     async def _run(
         self, desired: Desired, contents: Contents, observe_only: AbstractSet[ResourceId], found: HeldBack
     ) -> list[Result]:
-        no_wait = replace(self.tools, locks=self.no_wait_locks or self.tools.locks)
+        no_wait = self.no_wait.in_pass(self.tools)
         results: list[Result] = []
         busy: set[str] | None = None
-        shut = self.shut()  # once: what comes later in a set is not done before what comes first
+        shut = self.restraints.shut()  # once: what comes later in a set is not done before what comes first
         for kind in self.kinds:
             async with self.host_lock:
                 if busy is None:
@@ -175,15 +155,14 @@ class Converger:
         for config_set, todo in jobs.items():
             self.background.start(config_set, todo)
         if jobs:
-            await self.background.wait(self.patience)
-        self._tidy(desired)
+            await self.background.wait()
+        owed = [item.id for kind in self.kinds.owed for item in desired.items.get(kind.name, ())]
+        owed += self.background.ids
+        self._tidying.tidy(desired, owed, self.tools, self.observer.tree, self.records)
 
     def take_state(self, desired: Desired) -> None:
         """Make the state ours, as long as we live; raise if another process has it."""
-        if self.lock is not None and self.lock.take(make=any(desired.items.values())):
-            self.tools.journal.reload()  # whoever had it before may have written there
-            if self.ledger is not None:
-                self.ledger.reload()
+        self.records.take(self.tools.journal, make=any(desired.items.values()))
 
     async def repair(
         self,
@@ -205,12 +184,8 @@ class Converger:
         self, focus: Focus, contents: Contents, observe_only: AbstractSet[ResourceId], found: HeldBack
     ) -> list[Result]:
         journal, results = self.tools.journal, list[Result]()
-        no_wait = replace(
-            self.tools,
-            services=self.no_wait_services or self.tools.services,
-            locks=self.no_wait_locks or self.tools.locks,
-        )
-        before, shut = journal.pending(), self.shut()
+        no_wait = self.no_wait.in_repair(self.tools)
+        before, shut = journal.pending(), self.restraints.shut()
         for kind in self.kinds.put_back:
             if focus.desired.items.get(kind.name):
                 work = self._work(focus.desired, contents, no_wait, focus.layout)
@@ -243,8 +218,8 @@ class Converger:
         given = PlanInput(desired, contents, pending, layout=layout, repair=repair)
         observer = replace(self.observer, services=tools.services) if repair else self.observer
         return StageWork(
-            given, observer, tools, self.bucket, frozenset(self._aborted), self._aborted, self.replaced,
-            self.unread, self.refresh,
+            given, observer, tools, self.records.bucket, frozenset(self._aborted), self._aborted,
+            self.records.replaced, self.no_wait.unread, self.refresh,
         )  # fmt: skip
 
     async def _look(self, kind: AnyKind, work: StageWork) -> Any:
@@ -252,28 +227,26 @@ class Converger:
 
     async def _bring_about(self, stage: PassStage, work: StageWork) -> list[Result]:
         """Observe, plan, apply; once more, if what was done changed what was observed."""
-        kind, results, held = stage.kind, list[Result](), stage.held
+        kind, results, held, ledger = stage.kind, list[Result](), stage.held, self.records.ledger
         for _ in range(2):
             facts = await self._look(kind, work)
             steps = drift_policies.leave_alone(kind.plan(work.given, facts), stage.observe_only)
             if kind.name in self.kinds.after_files:
                 steps = without_aborted(steps, self._aborted)
             steps = unmade.without(without(steps, stage.unknown), stage.held_back)
-            held = held or not self.may_act()
+            held = held or not self.restraints.may_act()
             steps = self.may_do(steps, stage.busy, stage.shut, held=held)
-            if self.ledger is not None and kind.owning is not None:
-                steps = await noting.noted(
-                    self.ledger, kind.owning, steps, work, facts, self.parts[kind.name]
-                )
+            if ledger is not None and kind.owning is not None:
+                steps = await noting.noted(ledger, kind.owning, steps, work, facts, self.parts[kind.name])
                 if kind.name in (PACKAGE, FILE) and not work.given.repair and changes(steps):
-                    await noting.foresee(self.ledger, work, self.parts[SERVICE])
+                    await noting.foresee(ledger, work, self.parts[SERVICE])
             if kind.background:
-                steps = self._start(steps, stage, work)
+                steps = executing.start(self.background, steps, stage, work, self._apply_later)
             elif (acting := changes(steps)) and not work.given.repair:
                 self.underway.doing(acting)
             done = await self.parts[kind.name].apply(steps, work)
-            if self.ledger is not None and kind.owning is not None:
-                await noting.tell_failures(self.ledger, done)
+            if ledger is not None and kind.owning is not None:
+                await noting.tell_failures(ledger, done)
             results = newer(results, done) if results else done
             if not kind.again(steps, work.given):
                 break
@@ -291,16 +264,11 @@ class Converger:
     def taking_back(self, desired: Desired, contents: Contents, whole: Layout) -> StageWork:
         """Return what it takes to put back a few resources that are not declared any more."""
         given = PlanInput(desired, contents, layout=whole)
-        return StageWork(given, self.observer, self.tools, self.bucket, frozenset(self._aborted))
+        return StageWork(given, self.observer, self.tools, self.records.bucket, frozenset(self._aborted))
 
     async def refresh(self) -> None:
-        """Have service managers notice what repairs enabled: a second or so, in which they answer nobody."""
-        manager = self.no_wait_services or self.tools.services
-        while manager is not None and self.unread:
-            try:
-                await manager.refresh(self.unread.pop())
-            except HostError as error:
-                log.warning("%s", error)
+        """Have service managers read what repairs enabled: for about a second, they do not answer."""
+        await self.no_wait.refresh(self.tools)
 
     async def _bring_about_locked(
         self, stage: PassStage, desired: Desired, contents: Contents, no_wait: Tools, results: list[Result]
@@ -322,81 +290,14 @@ class Converger:
             results = [one for one in results if one not in done] + again
         return results
 
-    def _start(self, steps: list[Step], stage: PassStage, work: StageWork) -> list[Step]:
-        """Begin in the background with what acts, each ConfigSet in its order; return the other steps.
-
-        What ended is not begun again at once: what failed is tried again after a while, as all failures are;
-        unless it is owed again since.
-        """
-        jobs: dict[str, list[BackgroundJob]] = {}
-        rest: list[Step] = []
-        pending = work.given.pending
-        ended = self.background.finished(untaken=work.given.repair)  # no lane asks for a repair
-        items = work.given.desired.items.get(stage.kind.name, ())
-        owed = {one.id for one in items if not stage.changed.isdisjoint(map(file_id, one.subscribes))}
-        for step in steps:
-            last = ended.get(step.id)
-            again = step.id in owed or (
-                last and last.outcome is ResourceOutcome.CHANGED and step.id in pending
-            )
-            if not step.ACTS:
-                rest.append(step)
-            elif last is None or again:
-                apply = functools.partial(self._apply_later, step, work)
-                jobs.setdefault(step.sources[0], []).append(BackgroundJob(step.id, step.sources, apply))
-            elif last.bad:
-                rest.append(Blocked(id=step.id, sources=step.sources, reason=last.message))
-            else:
-                rest.append(Noop(id=step.id, sources=step.sources, reason="it ran before"))
-        for config_set, todo in jobs.items():
-            self.background.start(config_set, todo)
-        return rest
-
     async def _apply_later(self, step: Step, work: StageWork) -> list[Result]:
         """Do what had to wait for its turn, unless the host was held or its window shut meanwhile."""
-        steps = [step] if self.may_act() else drift_policies.hold_back([step])
-        steps = drift_policies.put_off(steps, self.shut())
+        steps = [step] if self.restraints.may_act() else drift_policies.hold_back([step])
+        steps = drift_policies.put_off(steps, self.restraints.shut())
         return await self.parts[step.id.kind].apply(steps, work)
 
     async def _finished(
         self, results: list[Result], items: Sequence[Item[Any]], *, whole: bool = False
     ) -> list[Result]:
-        """Wait a moment for what was begun in the background; return what came of it, and what is under way.
-
-        After a `whole` pass, what came of all that was begun earlier is in it, too.
-        """
-        await self.background.wait(self.patience)
-        declared = {item.id: item for item in items}
-        found = {one.id: one for one in results}
-        for one in self.background.take(None if whole else declared.keys()):
-            stale = one.put_off and one.id in found  # it was not tried, and looked at since
-            if (one.id in declared and not stale) or one.outcome is ResourceOutcome.CHANGED:
-                found[one.id] = one
-        under_way = self.background.ids
-        for resource in under_way & declared.keys():
-            waiting = self.background.instead(resource, declared[resource].sources)
-            found[resource] = result(waiting, ResourceOutcome.WAITING)
-        pending = self.tools.journal.pending()
-        if any(one in pending and found[one].outcome is ResourceOutcome.CHANGED for one in found):
-            self.background.ask()  # a file that it subscribes to changed while it ran
-        return list(found.values())
-
-    def _tidy(self, desired: Desired) -> None:
-        """Drop what is owed to nobody, and what an earlier process of ours left when it was killed."""
-        tools, tree = self.tools, self.observer.tree
-        declared = [item.id for kind in self.kinds.owed for item in desired.items.get(kind.name, ())]
-        try:
-            tools.journal.keep_only([*declared, *desired.held, *self.background.ids])
-            if not self._tidied:
-                tools.runs.sweep(tools.journal.started())
-        except OSError as error:
-            log.warning("%s", error)
-        folders = {item.declaration.path.rpartition("/")[0] or "/" for item in desired.files}
-        folders |= noting.owned_folders(self.ledger)
-        folders.add(tools.journal.folder)
-        if self.bucket is not None:
-            folders.add(self.bucket.folder)
-        # Where somebody writes just now, we look again: it may be killed, too.
-        busy = {folder for folder in folders - self._swept if staging.sweep(tree, folder).in_use}
-        self._swept, self._tidied = folders - busy, True
-        tree.forget()
+        journal = self.tools.journal
+        return await executing.finished(self.background, journal, results, items, whole=whole)

@@ -70,7 +70,7 @@ class HostState:
     """Results of repairs since a pass began: they are newer than what it saw."""
 
     def watched(self, shortfalls: tuple[str, ...]) -> list[str]:
-        """Take note of what is not watched from now on; return what of that is new."""
+        """Remember what cannot be watched, and return the part that was not known before."""
         new = [one for one in shortfalls if one not in (self.shortfalls or ())]
         self.shortfalls = shortfalls
         return new

@@ -84,7 +84,7 @@ class PassProgress:
             del self._programs[token]
 
     def tick(self) -> float:
-        """Return the time; for whoever takes it when a step begins or ends, which is progress."""
+        """Return the time, and count the call as progress: it is made when a step begins or ends."""
         self._mark()
         return self._last
 

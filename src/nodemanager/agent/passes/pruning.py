@@ -201,8 +201,8 @@ class Pruner:
         steps = converger.may_do(
             await part.rehearse(steps, plan.work) if steps else [],
             converger.background.busy,
-            _shut(steps, converger.shut()),
-            held=not converger.may_act(),
+            _shut(steps, converger.restraints.shut()),
+            held=not converger.restraints.may_act(),
         )
         results = await part.apply(steps, plan.work) if steps else []
         done += [
@@ -273,7 +273,7 @@ class Pruner:
         self, resource: ResourceId, entry: Owned, back: PutBack, plan: _Going, contents: dict[str, Content]
     ) -> bool:
         """Fetch what a file contained; without that, it is left as it is."""
-        tree, bucket = self.converger.observer.tree, self.converger.bucket
+        tree, bucket = self.converger.observer.tree, self.converger.records.bucket
         try:
             data = await in_thread(lambda: former_content(tree, bucket, resource.name, back.content))
         except OSError as error:

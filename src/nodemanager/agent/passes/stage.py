@@ -44,7 +44,7 @@ def was_held(results: Sequence[Result]) -> bool:
 
 
 def newer(old: list[Result], new: list[Result]) -> list[Result]:
-    """Return the results of a second look; what was changed before it was changed in this pass."""
+    """Return the results of a second look; what only the first one changed still counts as changed."""
     changed = {one.id: one for one in old if one.outcome is ResourceOutcome.CHANGED}
     both = [changed.pop(one.id, one) if one.outcome is ResourceOutcome.UNCHANGED else one for one in new]
     again = {one.id for one in both}

@@ -84,7 +84,7 @@ def of_labels(refusal: Callable[[], str]) -> Contribution:
 
 
 def of_orphans(ledger: OwnershipLedger, registry: Registry, node: str) -> Contribution:
-    """Return what says which resources nobody declares any more and are still there."""
+    """Return the contribution that lists resources which are still here but no longer declared."""
     gauge = registry.gauge(
         "nodemanager_orphans", "Resources that nobody declares any more and that are still there.", ("node",)
     )
@@ -101,7 +101,7 @@ def of_orphans(ledger: OwnershipLedger, registry: Registry, node: str) -> Contri
 
 
 def of_left_drifts(host_state: HostState, registry: Registry, node: str) -> Contribution:
-    """Return what says which drifts are not put back by themselves, and who they wait for."""
+    """Return the contribution about drifts that are not put back by themselves, and whom they wait for."""
     gauge = registry.gauge(
         "nodemanager_drift_left",
         "Resources that differ and wait, for the turn of this host (in-turn) or for a person (escalate).",
@@ -132,6 +132,6 @@ class NoEdge:
     spoke = False
 
     def contribute(self, found: ManagedNodeStatus, now: datetime, generation: int) -> ManagedNodeStatus:
-        """Return the status without what an agent said that was told to look: nobody looks any more."""
+        """Remove `status.edge`, which an earlier agent with --edge wrote and no one updates any more."""
         del now, generation
         return found if found.edge is None else msgspec.structs.replace(found, edge=None)

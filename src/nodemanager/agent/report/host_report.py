@@ -60,7 +60,7 @@ class HostReport:
     # What happens
 
     def passed(self, done: Pass, generation: int) -> None:
-        """Take note of a pass over a generation of the ManagedNode; of `done`, what it was about."""
+        """Take note of a pass, and of the generation of the ManagedNode that it was for."""
         untold = self._last.collection if self._last else None
         self._last = replace(done, collection=done.collection or untold)
         self._generation, self._broken, self._first_told = generation, "", None
@@ -112,7 +112,7 @@ class HostReport:
         return self._if_broken(found, now)
 
     def written(self, before: ManagedNodeStatus, done: Pass | None) -> None:
-        """Take note that the API knows all this; what happened since it was put together is still untold."""
+        """Take note that the API has acknowledged this report; what happened since is still to be told."""
         if done is None:
             return
         self._say_crowded(status.untold_backups(before, done))
@@ -145,10 +145,10 @@ class HostReport:
 
     def _backups(self) -> dict[str, str]:
         """Return where the former content of files is that no status tells of yet; the first one counts."""
-        return {**self.converger.replaced, **self.memory.owed}
+        return {**self.converger.records.replaced, **self.memory.owed}
 
     def _forget_backups(self, done: Pass) -> None:
-        replaced = self.converger.replaced
+        replaced = self.converger.records.replaced
         for path, digest in done.backups.items():
             if replaced.get(path) == digest:
                 del replaced[path]

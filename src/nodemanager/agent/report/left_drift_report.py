@@ -18,7 +18,7 @@ from nodemanager.kube.conditions import Condition
 
 
 def left(results: Iterable[Result], policy: str) -> list[Result]:
-    """Return what somebody changed and is not put back, of a drift policy."""
+    """Return the drifts of one drift policy that are not put back."""
     return [
         one
         for one in results

@@ -93,7 +93,7 @@ class Files(Performer):
 
     async def _kept(self, action: File, before: FileBefore) -> Content:
         """Return what a file contained: it still does, or its backup is in the bucket."""
-        bucket, tree = self.converger.bucket, self.converger.observer.tree
+        bucket, tree = self.converger.records.bucket, self.converger.observer.tree
         data = await in_thread(lambda: former_content(tree, bucket, action.path, before.digest))
         return Content(data, before.digest, secret=True)
 
@@ -126,7 +126,7 @@ class Files(Performer):
     def _work(self, desired: Desired, contents: Contents) -> StageWork:
         found = self.converger
         given = PlanInput(desired, contents, repair=True)  # it is not all that is declared
-        return StageWork(given, found.observer, found.tools, found.bucket)
+        return StageWork(given, found.observer, found.tools, found.records.bucket)
 
 
 _GOOD = (ResourceOutcome.CHANGED, ResourceOutcome.UNCHANGED)

@@ -60,10 +60,10 @@ class Programs(Performer):
             return AttemptResult(succeeded=False, message=str(error))
 
     async def settle(self, action: ExecutionAction, attempt: Attempt) -> AttemptResult:
-        """Wait for a program that goes on, or take what it noted.
+        """Wait for a program that still runs, or read how it ended.
 
-        One that never began begins now. In another boot nobody can tell: its notes were on their way to the
-        disk.
+        One that never started is started now. After a reboot it is unknown how it ended: its
+        notes may not have reached the disk.
         """
         if attempt.known.boot_id == self.boot_id and self.runs.withdraw(_id(attempt)):
             return INTERRUPTED if attempt.barred else await self.perform(action, attempt)

@@ -133,7 +133,7 @@ class Proposals:
 
     async def _taken_back(self, wanted: ProposedState) -> list[Step]:
         """Return what is done about what no set declares any more."""
-        ledger = self.converger.ledger
+        ledger = self.converger.records.ledger
         if ledger is None or wanted.told is None:
             return []
         return changes(await Pruner(self.converger, ledger).preview(wanted.state.desired, wanted.told))

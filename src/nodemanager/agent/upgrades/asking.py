@@ -73,7 +73,7 @@ class Asking:
         return order.slot + self._settings.forgiveness + _MOMENT
 
     def due(self) -> DueUpgrade | None:
-        """Return what the operator is asked for, until it has answered or the window is over."""
+        """Return the slot that the operator is asked for, until it has answered or the window is over."""
         asked = self._memory.asked
         if asked is None or asked.slot is None or not self.is_meant():
             return None

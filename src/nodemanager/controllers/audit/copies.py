@@ -32,4 +32,4 @@ class Copy(Protocol):
         """Put a segment that does not change any more; raises LostTrack where that cannot be."""
 
     async def show(self, newest: Newest, now: datetime, /) -> bool:
-        """Put what there is besides; return whether that was done, or is too early. Raises LostTrack."""
+        """Write the open segment, keys and checkpoint; True = done, or not due yet. Raises LostTrack."""

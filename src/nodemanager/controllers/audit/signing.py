@@ -91,7 +91,7 @@ class Signing:
         return {point.size: point.root}
 
     def sign(self, size: int, root: bytes) -> str:
-        """Return a signed checkpoint; empty where nobody can sign, or something was bent."""
+        """Return a signed checkpoint; empty if there is no key, or if the log was altered."""
         if self.keys is None or self.sound.findings:
             return ""
         return str(Note(str(Checkpoint(self.keys.origin, size, root))).signed_by(*self.keys.signers))

@@ -46,7 +46,7 @@ class CordonHolder(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def mark(self) -> CordonMark:
-        """As it is written, and known again also if the maintenance was edited meanwhile."""
+        """The mark as it is written on a Node; recognised by uid, even if the maintenance was edited."""
         return CordonMark(CORDONED, msgspec.json.encode(self).decode(), self._is_ours)
 
     def _is_ours(self, text: str) -> bool:

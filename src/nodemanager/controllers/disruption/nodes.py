@@ -85,7 +85,7 @@ class Node(Struct):
 
     @property
     def planned(self) -> str:
-        """What we say of maintenance that is planned; empty = nothing, whatever others say."""
+        """What the operator wrote about planned maintenance; empty = nothing, or somebody else wrote it."""
         said = (one for one in self.status.conditions if one.type == MAINTENANCE_PLANNED)
         return next((one.message for one in said if one.status == "True" and one.reason == REASON), "")
 

@@ -47,7 +47,7 @@ def _ended(seen: MaintenanceSnapshot, status: NodeMaintenanceStatus) -> datetime
 
 
 async def restore(orders: Orders, maintenance: NodeMaintenance, hosts: HostsAhead) -> bool:
-    """Give back hosts whose visits have ended; tell whether there are some whose have not."""
+    """Give back hosts whose visits have ended; return whether others are still being visited."""
     busy = False
     meta = maintenance.metadata
     for host in hosts.visited_by(meta.uid):

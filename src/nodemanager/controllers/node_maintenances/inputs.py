@@ -90,7 +90,7 @@ class InputReader:
         return Inputs(calendar, view, members.groups, operations, work, problem, members.left_out, told)
 
     def unrecorded(self, namespace: str) -> Problem | None:
-        """Return that nothing new begins, for nobody could tell afterwards who did what."""
+        """Return a problem if the audit log is stopped: nothing begins that it could not record."""
         why = audit_gate.stopped(self.caches.of(AUDIT_CHECKPOINTS), namespace)
         return Problem(Reason.AUDIT_BROKEN, audit_gate.OBJECT, why) if why else None
 

@@ -159,7 +159,7 @@ def _alive(host: ManagedNode) -> bool | None:
 
 
 def with_gates(host: HostFacts, failing: Mapping[str, GateFinding | None]) -> HostFacts:
-    """Return a host of which some gates of a maintenance do not hold: one before, or one after."""
+    """Return a host with the gates that fail, of those before its visit and of those after it."""
     before, after = failing.get("before"), failing.get("after")
     if before is None and after is None:
         return host
@@ -172,7 +172,7 @@ def with_change(host: HostFacts, change: str) -> HostFacts:
 
 
 def with_owner(host: HostFacts, owners: AbstractSet[str], now: datetime) -> HostFacts:
-    """Return a host whose claim nobody will ever end as one with a claim that somebody has to look at."""
+    """Return a host whose claim has no owner any more with a claim that a person has to look at."""
     claim = host.claim
     owned = isinstance(claim, Claim) and (claim.uid in owners or claim.uid == host.uid)
     if not isinstance(claim, Claim) or not claim.holds or owned or now < claim.expires:

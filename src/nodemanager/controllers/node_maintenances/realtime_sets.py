@@ -56,7 +56,7 @@ def declared(
 
 
 def planned(seen: MaintenanceSnapshot, sets: Mapping[str, ConfigSet]) -> RealtimePlan | None:
-    """Return what somebody has to say yes to, of the sets by operation; None: nobody has to."""
+    """Return the plan to be approved, made of the sets by operation; None = no approval is needed."""
     approval = seen.maintenance.spec.approval
     if approval is None or not approval.required or not sets:
         return None

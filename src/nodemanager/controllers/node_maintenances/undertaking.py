@@ -116,7 +116,7 @@ def _drain_rules(drain: Drain | None, now: datetime) -> DrainRules:
 
 
 def nobody_asks(maintenance: NodeMaintenance) -> Problem | None:
-    """Return that nobody can tell whether an approval is of somebody else: our policy was not in force."""
+    """Return a problem if somebody else has to approve, and it was not recorded who made the request."""
     approval = maintenance.spec.approval
     if approval is None or not approval.different_user or approval.requester:
         return None
@@ -206,7 +206,7 @@ def plan_of(seen: MaintenanceSnapshot, run: RunState | None, reader: InputReader
 
 
 def _told(plan: PlanState, left_out: LeftOut) -> PlanState:
-    """Return a plan with who takes no part in it, which is nothing that its hash depends on."""
+    """Add the hosts that take no part to a plan; its hash does not depend on them."""
     agentless, nodeless = left_out
     return msgspec.structs.replace(
         plan,

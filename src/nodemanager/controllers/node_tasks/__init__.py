@@ -1,4 +1,4 @@
-"""Keeps the books of NodeTasks: ends those that nobody took, removes those that ended long ago."""
+"""Ends NodeTasks that no agent took in time, and removes those that ended long ago."""
 
 from __future__ import annotations
 

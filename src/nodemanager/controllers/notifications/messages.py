@@ -27,7 +27,7 @@ class Message(NamedTuple):
 
 
 def id_of(maintenance: NodeMaintenance, due: Due) -> str:
-    """Return the id by which a receiver knows what it has got before."""
+    """Return the id by which a receiver recognises a message that it has already received."""
     return f"{maintenance.metadata.uid}-{due.notice.number}"
 
 

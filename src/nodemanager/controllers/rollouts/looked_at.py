@@ -63,7 +63,7 @@ def in_order(looked: Sequence[LookedAt], told: Mapping[str, RolloutStatus]) -> l
 
 
 def asked_about(looked: Sequence[LookedAt]) -> GatedRollout:
-    """Return what the gates of sets are about that move together, or of one."""
+    """Return what gates are asked about: the sets that move together, or a single one."""
     first = looked[0].followed.config_set
     if not looked[0].group:
         return asked_alone(first)

@@ -222,7 +222,7 @@ def is_only_told(old: RolloutStatus, new: RolloutStatus) -> bool:
 
 
 def decide_all(looked: Sequence[LookedAt], nodes: Sequence[ManagedNode], look: RolloutLook) -> GroupDecision:
-    """Return what sets are to publish that move together; of one that moves alone, by its name."""
+    """Return what each set is to publish, by name: of all sets that move together, or of a single one."""
     members = [one.member for one in looked]
     if looked[0].group:
         return grouping.decide(looked[0].group, members, nodes, look)

@@ -49,7 +49,7 @@ Found = Iterator[tuple[str, Aspect]]
 
 
 def look(kind: str, obj: ObservedObject) -> ObservedObject:
-    """Return an object of which only that is kept which records are made of."""
+    """Reduce an object to what records are made of."""
     if obj.packed:
         return obj
     meta = obj.metadata

@@ -85,7 +85,7 @@ class FollowedChain:
 
     @property
     def known(self) -> KnownChain:
-        """What a judge is told; of ends of one history the last one says it all."""
+        """The ends of the chain that its host is judged by; of one history only the last is needed."""
         return KnownChain((self.last,) if self.last is not None else (), self.abandoned)
 
 

@@ -131,7 +131,7 @@ def _values(seen: SeenObject) -> dict[str, str]:
 def records_of(
     known: LastRecorded | None, seen: SeenObject | None, since: str, at: str, late: bool
 ) -> list[Record]:
-    """Return the records of a change; `since` is when the log began, `late` that nobody saw it happen."""
+    """Return the records of a change; `since` is when the log began, `late` = it was found out later."""
     found: list[Record] = []
     if known is not None and (seen is None or seen.object.uid != known.uid):
         found.append(

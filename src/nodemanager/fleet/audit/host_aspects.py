@@ -74,7 +74,7 @@ def of_host(obj: ObservedObject) -> Found:
 
 
 def of_account(obj: ObservedObject) -> Found:
-    """Yield that somebody has a token for a host to join with; nobody but who issued it says so."""
+    """Yield a join token that was issued for a host; only the issuer's own annotation tells of it."""
     issued = obj.metadata.annotations.get(TOKEN_ISSUED)
     if issued:
         until, _, by = issued.partition(" ")

@@ -86,7 +86,7 @@ def judge(known: KnownChain, now: AuditChain | None, lines: Sequence[bytes] | No
 
 
 def after(known: KnownChain, now: AuditChain | None) -> KnownChain:
-    """Return what is known when the host has told `now`, whatever was thought of it."""
+    """Return what is known of the chain after the host has reported `now`, no matter how that was judged."""
     if now is None or not now.size:
         return KnownChain((), _few((*known.abandoned, *known.seen)))
     stay = tuple(one for one in known.seen if _agrees(one, now))

@@ -53,5 +53,5 @@ class ToldChains:
             self._memory.take(which, seen, now)
 
     def alarms(self) -> dict[str, Alarm]:
-        """Return whose chain is not what was told before, by the names of the hosts."""
+        """Return alarms, by host, about chains that contradict what was reported before."""
         return self._memory.alarms()

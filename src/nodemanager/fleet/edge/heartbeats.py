@@ -77,7 +77,7 @@ def nodes(
 
 
 def unseen(before: EdgeClusterStatus, why: str) -> list[EdgeNode]:
-    """Return the nodes that there were, where nobody sees them: what comes later is compared with nothing."""
+    """Return the known nodes as Unproven, without what later heartbeats would be compared with."""
     return [
         EdgeNode(name=one.name, source=BRIDGE, heartbeat=UNPROVEN, message=why, gone_since=one.gone_since)
         for one in before.nodes

@@ -97,9 +97,9 @@ def hosts(sources: Sources) -> list[EdgeNode]:
 
 
 def _beat(name: str, host: ManagedNode, sources: Sources) -> tuple[str, str | None]:
-    """Return what tells the last sign of life from the one before, and when that was: no younger than it is.
+    """Return the digest of the last heartbeat of a host, and when it was: never later than it really was.
 
-    Whether a host lives is said by whoever watches its Lease all the time; this is for people.
+    This is for people to read. Whether the host is alive is decided elsewhere, from its Lease.
     """
     text = sources.agents.beats.get(name, "")
     digest = decoding.digest(text) if text else ""
@@ -115,7 +115,7 @@ def _beat(name: str, host: ManagedNode, sources: Sources) -> tuple[str, str | No
 
 
 def told_input(nodes: Sequence[EdgeNode]) -> EdgeInput:
-    """Return how fresh it is what agents say, where nobody else says how nodes are."""
+    """Return how fresh the reports of agents are, for sites where only agents report on nodes."""
     silent = [one.name for one in nodes if one.heartbeat != FRESH]
     state = MISSING if not nodes else STALE if silent else FRESH
     said = f"no sign of life of {', '.join(silent)}" if silent else "" if nodes else "there is no agent"

@@ -71,7 +71,7 @@ def added(
 
 
 def judge(nodes: Sequence[EdgeNode], kubernetes: KubernetesNodes | None, said: Findings) -> None:
-    """Say of which nodes nobody knows whether pods are kept from them."""
+    """Report the nodes whose Kubernetes Node could not be read."""
     if kubernetes is None:
         return
     reads = {one.name: kubernetes.get(one.name, SeenNode(_NOT_ASKED)).read for one in nodes}
@@ -118,7 +118,7 @@ def steady(node: EdgeNode) -> EdgeNode:
 
 
 def work(tasks: Iterable[NodeTask], hosts: Mapping[str, ManagedNode]) -> dict[str, NodeWork]:
-    """Return what each host is at: of tasks that have not ended the one that has begun, or comes first."""
+    """Return the current task of each host: the one that has begun, else the first that waits."""
     found: dict[str, NodeTask] = {}
     for one in sorted(tasks, key=_order):
         found.setdefault(one.spec.node_name, one)

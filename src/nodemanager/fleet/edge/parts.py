@@ -73,7 +73,7 @@ NOBODY: Final = SitePartFacts()
 def seen(
     facts: SitePartFacts, spec: EdgeProfileSpec, cluster: EdgeCluster, nodes: Sequence[EdgeNode] = ()
 ) -> dict[str, PartHealth]:
-    """Return how the parts are that were looked at; of what is on a silent node nobody knows."""
+    """Return the state of the parts that were observed; unknown for those on silent nodes."""
     silent = {one.name for one in nodes if one.heartbeat in (STALE, GONE)}
     return {name: _health(one, spec, cluster, silent) for name, one in facts.asked().items()}
 
@@ -102,7 +102,7 @@ def wanted(spec: EdgeProfileSpec, cluster: EdgeCluster) -> Wanted:
 
 
 def combined(told: Mapping[str, PartHealth], looked: Mapping[str, PartHealth]) -> dict[str, PartHealth]:
-    """Return the worse of what was told and what was seen, of each part; of equal ones what was seen."""
+    """Return, for each part, the worse of its reported and observed states; if equal, the observed one."""
     found = dict(told)
     for name, one in looked.items():
         found[name] = min(one, found.get(name, one), key=lambda part: _WORST.index(part.state))
@@ -110,7 +110,7 @@ def combined(told: Mapping[str, PartHealth], looked: Mapping[str, PartHealth]) -
 
 
 def judge(parts: Mapping[str, PartHealth], looked: Mapping[str, PartHealth], said: Findings) -> None:
-    """Say which parts are unwell, and which of those that were looked at nobody knows about."""
+    """Report the parts that are unwell, and those whose state is unknown although they were looked at."""
     lost = [f"{name}: {one.said}" for name, one in looked.items() if one.state == UNKNOWN]
     if lost:
         said.untold(findings.PARTS_SEEN, "PartUnknown", "; ".join(lost))

@@ -97,7 +97,7 @@ def room(known: MaintenanceFacts) -> BudgetRoom:
 
 
 def away_of(hosts: Mapping[str, HostFacts]) -> frozenset[str]:
-    """Return the hosts that are not there for their users, whoever is the cause."""
+    """Return the hosts that are unavailable to their users, for whatever cause."""
     return frozenset(name for name, host in hosts.items() if facts.unavailable(host) is not None)
 
 

@@ -239,7 +239,7 @@ def _turn(
 
 
 def _asked(known: MaintenanceFacts, host: HostFacts) -> HostWait | None:
-    """Return that gates are asked now that its turn has come; it keeps its place, so that no others are."""
+    """Return that a host waits for answers of its gates. It keeps its place: no other host is asked about."""
     gate = host.health.failing_before
     return None if gate is None else HostWait(host.name, gate.reason, gate.said, known.run.started_at)
 

@@ -166,7 +166,7 @@ class MaintenanceFacts:
 
 
 def unavailable(host: HostFacts) -> Reason | None:
-    """Return why a host is not there for its users, whoever is the cause; this is what budgets count."""
+    """Return why a host is unavailable to its users, for whatever cause; budgets count this."""
     if host.works:
         return host.claim.reason if isinstance(host.claim, Unreadable) else Reason.HOST_BUSY
     if host.health.alive is False:

@@ -44,7 +44,7 @@ def approves(said: MaintenanceApprovalSpec, maintenance: NodeMaintenance, plan_h
 
 
 def asked_for_by(spec: NodeMaintenanceSpec) -> dict[str, str]:
-    """Return who asked for a plan, where that counts: what was approved is what that person asked for."""
+    """Return who requested a plan, if somebody else has to approve it: the hash then depends on that."""
     asked = spec.approval or Approval()
     return {"requester": asked.requester} if asked.different_user else {}
 

@@ -57,7 +57,7 @@ def request_of(text: str) -> PreviewRequest | None:
 
 
 def steps(work: RunWork) -> tuple[TaskStep, ...]:
-    """Return what a host is asked about a run; empty = nothing of it can be told beforehand."""
+    """Return the steps of a run that a host can preview; empty = none can be previewed."""
     wanted = {step.packages.upgrade for step in work.steps if step.packages is not None} - {""}
     if not wanted:
         return ()

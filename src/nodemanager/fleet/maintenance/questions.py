@@ -73,7 +73,7 @@ class GateAnswer:
 
 
 def question(gate: HealthGate, host: str, namespace: str) -> Question | None:
-    """Return what a gate asks about a host; None: what it is about is known without asking."""
+    """Return the question of a gate about a host; None = the answer follows from objects that we watch."""
     if gate.object is not None:
         named = gate.object.name.replace(HOST, host)
         where = gate.object.namespace or namespace

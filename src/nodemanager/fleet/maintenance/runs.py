@@ -100,7 +100,7 @@ def together(judgements: Iterable[OperationJudgement]) -> dict[str, str]:
 
 
 def run_id(uid: str, due: Mapping[str, str]) -> str:
-    """Return the id of a run: the same for the same slots, so that who is started anew finds it again."""
+    """Return the id of a run: the same for the same slots, so that a restarted operator finds it again."""
     said = msgspec.json.encode([uid, sorted(due.items())])
     return hashlib.sha256(said).hexdigest()[:16]
 

@@ -49,7 +49,7 @@ def turn(
     unasked: Collection[str],
     known: Mapping[str, ManagedNode],
 ) -> PreviewRound:
-    """Return who is asked next; `ended` has those that were asked, and whether they have answered."""
+    """Return the hosts to ask next; `ended` has the hosts that were asked, and whether each has answered."""
     room = AT_ONCE - sum(not one for one in ended.values())
     waiting = [host for host in dict.fromkeys(hosts) if host not in ended and host not in unasked]
     ask: list[str] = []

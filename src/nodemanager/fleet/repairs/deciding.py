@@ -74,7 +74,7 @@ class Budgets:
     """Of rooms that do not list all of their hosts: whether one is among them."""
 
     def take(self, host: HostFacts) -> None:
-        """Count one host more wherever it counts, whatever for it is begun with."""
+        """Count one more host in every budget that covers it, for whatever reason its turn begins."""
         for name, room in self.rooms.items():
             if host.name in room.places:
                 room.take(host.name)

@@ -59,7 +59,7 @@ def turn_of(node: ManagedNode) -> GrantedRepair | None:
 
 
 def asks_of(node: ManagedNode, now: datetime) -> list[Ask]:
-    """Return what a host asks for. Its clock may be wrong: nobody waits since a time that is to come."""
+    """Return what a host asks for. A time in the future counts as now: its clock may be wrong."""
     found = (node.status.left_drifts or LeftDrifts()).asks
     return [Ask(one.configset, min(times.parse(one.since) or now, now)) for one in found if one.configset]
 

@@ -130,9 +130,9 @@ def had_by_all(config_set: ObjectMeta, digest: str, nodes: Iterable[ManagedNode]
 def had_by_most(
     config_set: str, revisions: Sequence[RevisionRef], nodes: Iterable[ManagedNode]
 ) -> RevisionRef | None:
-    """Return the revision that most hosts say they have, the older of two; None = no host has any.
+    """Return the revision that most hosts report, of equal ones the older; None = no host reports any.
 
-    So it is found out what is stable when nobody knows any more: hosts keep what they have until their turn.
+    This finds the stable revision again when its record was lost: hosts keep what they have until their turn.
     """
     reports = (set_reports.report_of(one, config_set) for one in nodes)
     have = Counter(one.digest for one in reports if one is not None and one.digest)

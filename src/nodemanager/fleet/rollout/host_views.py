@@ -32,9 +32,9 @@ class HostView(NamedTuple):
 
     @property
     def lasts(self) -> bool:
-        """Whether what follows from it stays the same until it says something else.
+        """Whether conclusions from this view stay true until the host reports again.
 
-        How long a host is silent depends on the time, and what troubles one on what was seen before.
+        Not of a silent host, for that depends on the time, nor of one with troubles: earlier views decide.
         """
         return not self.troubles and not is_silent(self.node)
 

@@ -113,7 +113,7 @@ def first_seen(
     known: Sequence[RevisionRef],
     nodes: Sequence[ManagedNode],
 ) -> RolloutStatus:
-    """Return what is stable of a set of which nothing is published; `known` are revisions that were there."""
+    """Return the status with the stable revision of a set that has published none; `known` has older ones."""
     meant = [one for one in nodes if choosing.is_meant(current, one.metadata.labels)]
     if facts.had_by_all(config_set, current.digest, meant):
         return msgspec.structs.replace(old, stable=current)  # hosts had it before there were revisions

@@ -33,7 +33,7 @@ class RolloutTurns(NamedTuple):
         return self.moments[0] if self.moments else self.began
 
     def earliest(self, position: int, *, canary: bool) -> datetime | None:
-        """Return a moment before which it was not the turn of a host; None = nobody knows."""
+        """Return the earliest time at which it can have been a host's turn; None = unknown."""
         at = 0 if canary else bisect_right(self.thresholds, position)
         return self.moments[max(0, at - 1)] if at < len(self.moments) else self.began
 

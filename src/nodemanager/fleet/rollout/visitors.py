@@ -15,7 +15,7 @@ LONGEST: Final = timedelta(hours=1)
 
 
 def of(node: ManagedNode, since: datetime | None, now: datetime | None) -> str:
-    """Return who works on a host that is heard, or is not, since a moment; empty = nobody."""
+    """Return who works on a host; empty = nobody, or it has been silent for too long, `since` then."""
     long = since is not None and now is not None and now - since >= LONGEST
     return "" if long and is_silent(node) else named(node)
 

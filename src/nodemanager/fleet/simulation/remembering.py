@@ -22,7 +22,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class RememberingCalendar(Calendar):
-    """Answers as its calendar does, from what that said before where that is the same."""
+    """Gives the answers of the calendar, from memory as long as they would be the same."""
 
     _known: list[_Known] = field(default_factory=list, compare=False)
 

@@ -49,7 +49,7 @@ class SimTask:
     reboot: tuple[datetime, datetime] | None = None
 
     def at(self, now: datetime, *, alive: bool) -> TaskFacts:
-        """Return what is known of it at a moment: who is silent reports nothing."""
+        """Return what the operator knows of the task at a moment; a silent host reports nothing."""
         if alive and self.ends is not None and now >= self.ends:
             rebooted = self.reboot is not None
             return TaskFacts(self.name, self.phase, self.attempt, True, rebooted=rebooted, ended=self.ends)

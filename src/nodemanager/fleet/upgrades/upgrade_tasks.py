@@ -94,7 +94,7 @@ def visit_of(node: ManagedNode) -> Claim | None:
 def lent(node: ManagedNode, now: datetime) -> str:
     """Return the group whose Lease the operator holds for a host; empty = none.
 
-    Of a visit that has ended, the Lease is being given back; of one whose operator is gone, it has run out.
+    None once the visit has ended, as the Lease is given back then, or has run out after its claim.
     """
     claim = visit_of(node)
     if claim is None or claim.state.is_end or now - claim.expires >= LEASE_AFTERWARDS:

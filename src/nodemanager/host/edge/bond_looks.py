@@ -49,7 +49,7 @@ class BondLooks:
         return bond_checks.misplaced(found, plan, plan.before_mode) or switched
 
     def told(self, plan: BondPlan) -> dict[str, str]:
-        """Return what of a bond that is back is not as it was, and no failure: what its cables do."""
+        """Return how a bond that was put back still differs without a failure: dead cables, who sends."""
         found = links.read_bond(self.root, plan.bond)
         dead = bond_checks.down(found, plan, links.with_link(self.root, found))
         said = {"down": ", ".join(dead)} if dead else {}

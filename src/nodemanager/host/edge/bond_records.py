@@ -97,7 +97,7 @@ class BondRecord:
         return int(text) if text.isdigit() else None
 
     def need_put_back(self, what: str) -> None:
-        """Keep how a bond was as long as it is not so again: nobody else knows."""
+        """Raise while a bond still has to be put back: its records are the only ones of how it was."""
         begun = self.plan() is not None and self.phase() in (Phase.FIRED, Phase.REVERTED)
         if begun and self.restored() != 0:
             raise HostError(

@@ -71,7 +71,7 @@ class Heard:
         self.over.discard(key)
 
     def forget(self, key: Key) -> None:
-        """Take it that something is not compared: what was heard so far is of an earlier verify."""
+        """Forget what was heard so far: it belongs to an earlier verify."""
         self.begun.discard(key)
         self.over.discard(key)
 
@@ -108,7 +108,7 @@ class Heard:
             raise HostError(f"cannot verify {self.resource}: it was broken off, as {self.broken}")
 
     def ended(self, why: str) -> None:
-        """Hear nothing more: nobody could say that it was not broken off."""
+        """Take note that events are no longer heard: the verify may have been broken off since."""
         self.broken = self.broken or why
         self._news.set()
 

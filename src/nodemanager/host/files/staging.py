@@ -34,7 +34,7 @@ class Areas:
         self._folders: dict[str, private.PrivateFolder] = {}
 
     def of(self, place: Place) -> int:
-        """Return the folder for what will be at a place; -1 = its own, as nobody else can write there."""
+        """Return the folder to stage a file in; -1 = the target's own folder, where no one else can write."""
         if place.writer == NOBODY:
             return -1
         above = place.path.rpartition("/")[0]

@@ -34,7 +34,7 @@ class InstalledService:
         return self is AGENT
 
     def name(self, separator: str) -> str:
-        """Return what it is called; of the others than the agent, in two words."""
+        """Return the name of the service; all but the agent's have two words, joined by the `separator`."""
         return SERVICE if self.is_agent else f"{SERVICE}{separator}{self.command}"
 
     @property

@@ -71,7 +71,7 @@ class Output(Pipe):
         asyncio.get_running_loop().add_reader(self.our_end, self._read)
 
     def drain(self) -> None:
-        """Read what is in the pipe now, without waiting for whoever still holds it open."""
+        """Read what is in the pipe now, without waiting for processes that still hold it open."""
         while self._read():
             pass
 

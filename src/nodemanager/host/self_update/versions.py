@@ -32,6 +32,6 @@ def _precedence(version: str) -> Precedence:
 
 
 def _identifier(text: str) -> tuple[bool, int, str]:
-    """Return what is compared: numbers by what they say and before words, which go by their letters."""
+    """Return a sort key: numbers by value and before words, words in alphabetical order."""
     number = text.isascii() and text.isdigit()
     return not number, int(text) if number else 0, "" if number else text

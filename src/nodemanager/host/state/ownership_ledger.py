@@ -139,7 +139,7 @@ class OwnershipLedger:
             return _Document()
 
     def expect(self, sets: Mapping[Owner, SetRecord]) -> None:
-        """Take to heart what is known of sets; it is written with whatever is written next."""
+        """Remember what is known of sets; it is written to disk together with the next record."""
         self._expected = sets
         self._here = {name_of(one): one for one, record in sets.items() if record.here}
 

@@ -24,7 +24,7 @@ MAX_CHUNKS: Final = 16
 
 
 def chunks(descriptor: int) -> Iterator[bytes]:
-    """Yield what there is to read, and do not wait for more; raises OSError."""
+    """Yield what can be read now, without waiting for more; raises OSError."""
     for _ in range(MAX_CHUNKS):
         try:
             yield os.read(descriptor, CHUNK)

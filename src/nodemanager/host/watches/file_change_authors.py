@@ -77,7 +77,7 @@ class FileChangeAuthors:
         self._names = found  # at once: events are read meanwhile
 
     def who(self, path: str) -> str:
-        """Return who changed a path last, and forget it; empty if nobody knows."""
+        """Return who changed a path last, and forget it; empty = unknown."""
         self._drain()
         said, at = self._did.pop(path, ("", 0.0))
         return said if self._clock() - at < MAX_AGE else ""

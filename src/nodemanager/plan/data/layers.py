@@ -61,7 +61,7 @@ def layers(config_sets: Iterable[ConfigSet], node: ManagedNode) -> list[Layer]:
 
 
 def of_set(config_set: ConfigSet) -> Iterator[tuple[LabelSelector | None, Layer]]:
-    """Yield the layers of a set in their order, each with which of its hosts it is for."""
+    """Yield the layers of a set in order, each with a selector of the hosts that it is for."""
     name, spec = config_set.metadata.name, config_set.spec
     for entry in spec.data_from:
         for kind, ref in ((CONFIG_MAPS.kind, entry.config_map_ref), (SECRETS.kind, entry.secret_ref)):

@@ -79,7 +79,7 @@ def barred(deadline: str, now: datetime, *, withdrawn: bool) -> str:
 
 
 def shut_out(not_after: str | None, now: datetime) -> str:
-    """Return why a task of which no step was begun does not begin any more; empty = it may."""
+    """Return why a task that has not begun any step may no longer begin; empty = it may."""
     if not_after is None or now < datetime.fromisoformat(not_after):
         return ""
     return f"the window closed at {not_after}"

@@ -60,7 +60,7 @@ def held(desired: Desired) -> list[Step]:
 
 
 def released(proposed: Desired, now: Desired, taken_back: Iterable[Step] = ()) -> list[PreviewedChange]:
-    """Return what would not be declared any more; of what is `taken_back` then, what is done to it.
+    """Return the resources that would no longer be declared: left as they are, or `taken_back` by a step.
 
     How it was before is known to root only, so it is not told.
     """

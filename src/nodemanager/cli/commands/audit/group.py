@@ -1,4 +1,4 @@
-"""`nodemanager audit`: who did what, when; and the proof that nobody bent it."""
+"""`nodemanager audit`: who did what, when; and the proof that the log was not altered."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Examples:
 """,
 )
 def command() -> None:
-    """See who did what, when, and prove that nobody bent it."""
+    """See who did what, when, and prove that the log is unaltered."""
 
 
 for one in (

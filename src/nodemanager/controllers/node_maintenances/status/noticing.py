@@ -125,7 +125,7 @@ def newly_escalated(old: NodeMaintenanceStatus, new: NodeMaintenanceStatus) -> s
 
 
 def _approvals(change: StatusChange) -> Iterator[str]:
-    """Yield for what somebody is asked, if that is new: also another plan, which voids what was said.
+    """Yield what has to be approved now and did not before. A changed plan has to be approved again.
 
     A run and what is enforced at all times have plans of their own, and either may wait while the other does.
     """

@@ -83,7 +83,7 @@ def _size_faults(told: Mapping[str, EdgeState], wanted: SiteNetwork) -> Iterator
 
 
 def _ends(bonds: Mapping[str, BondState], bond: str) -> tuple[list[str], list[str]]:
-    """Return what is wrong, and what is not known, of where bonds send by one card each.
+    """Return what is wrong with the cards by which the nodes' bonds send, and what of that is unknown.
 
     Nobody tells which cable leads where: cards of one name are taken for its ends where all nodes have
     cards of the same names.

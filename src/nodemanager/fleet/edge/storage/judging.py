@@ -66,7 +66,7 @@ def judge(seen: StorageFacts, wanted: Wanted) -> StorageVerdict:
 
 
 def judge_resource(name: str, replicas: Sequence[Replica], copies: int) -> StorageVerdict:
-    """Say how one resource is, of which there shall be so many copies."""
+    """Report the state of one resource, given how many copies it should have."""
     holders = [one for one in replicas if one.kind == facts.DISKFUL]
     faults: list[str] = []
     unknown = [f"{name}: the state of the replica on {one.node} is not known"
