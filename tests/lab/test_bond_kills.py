@@ -46,7 +46,6 @@ def node(lab: AgentLab) -> Iterator[AgentNode]:
     """The first guest, whose agent runs; bonds of both are as systemd-networkd made them."""
     for one in lab.nodes:
         one.make_bond(BEFORE)
-        one.send_by(NICS[0])  # over direct cables both ends have to; systemd-networkd takes any
     node = lab.nodes[0]
     node.guest.run("rm", "-f", GO_ON)
     node.start()

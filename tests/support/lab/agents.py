@@ -148,12 +148,17 @@ class AgentNode:
         self.guest.run("rm", "-rf", STATE)
 
     def make_bond(self, mode: str) -> None:
-        """Have systemd-networkd make the bond."""
+        """Have systemd-networkd make the bond; where one card sends, it is the first.
+
+        systemd-networkd takes any, and over direct cables both ends have to send by the same.
+        """
         number = int(self.name[-1])
         for name, text in networkd.files(number, mode).items():
             self.guest.write(f"{networkd.FOLDER}/{name}", text)
         self.guest.run("networkctl", "reload")
         until(lambda: self.is_whole(mode), f"the bond of {self.name}", SECONDS)
+        if mode == "active-backup":
+            self.send_by(NICS[0])
 
 
 @dataclass
