@@ -1,8 +1,9 @@
 """The last link of a program, with what the compiler's own driver does not hand to its linker.
 
 Two tables took 1.9 MiB: how to unwind the stack of functions in C, which nothing in the program does: it has
-no C++, and Python keeps the frames that its tracebacks show itself; and, of a static one, relocations at 24
-bytes each, which RELR has in bits (musl applies both kinds).
+no C++, and Python keeps the frames that its tracebacks show itself; and relocations at 24 bytes each, which
+RELR has in bits. musl applies both kinds, and so does the loader of FreeBSD 14.0 and newer (its commit
+a7d137fcbcac of October 2021), which is what our programs for FreeBSD need anyway.
 """
 
 from __future__ import annotations
@@ -21,9 +22,7 @@ LINKER: Final = "ld.lld"
 SCRIPT: Final = "without_unwinding.ld"
 DISCARD: Final = "SECTIONS { /DISCARD/ : { *(.eh_frame) } } INSERT AFTER .text;\n"
 """INSERT keeps the linker's own layout for all the rest."""
-SMALLER: Final = ("--no-eh-frame-hdr", "-T", SCRIPT)
-PACKED: Final = ("--pack-dyn-relocs=relr",)
-"""Not for FreeBSD: its own loader would have to know RELR, and nobody has seen it do so here."""
+SMALLER: Final = ("--no-eh-frame-hdr", "-T", SCRIPT, "--pack-dyn-relocs=relr")
 
 
 def link(tools: Toolchain, argv: Sequence[str], folder: Path, output: str) -> list[Path]:
@@ -36,8 +35,7 @@ def link(tools: Toolchain, argv: Sequence[str], folder: Path, output: str) -> li
     tools.run([*argv, "-o", output], folder, ZIG_VERBOSE_LINK="1")
     call = linker_call(log.read_bytes()[before:].decode(errors="replace"), output)
     folder.joinpath(SCRIPT).write_text(DISCARD, encoding="utf-8")
-    more = (*SMALLER, *(PACKED if tools.target.is_static else ()))
-    tools.run([str(zig_program()), *call, *more], folder)
+    tools.run([str(zig_program()), *call, *SMALLER], folder)
     return [] if tools.target.is_static else [Path(word) for word in call if SHARED.search(word)]
 
 

@@ -39,20 +39,13 @@ def linked(
     return (folder / "nodemanager").read_text().strip()
 
 
-@pytest.mark.parametrize("target", [name for name, each in TARGETS.items() if each.is_static])
-def test_a_static_program_has_packed_relocations_and_no_tables_for_unwinding(
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_program_has_packed_relocations_and_no_tables_for_unwinding(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = linked(tmp_path, monkeypatch, target)
     assert given == f"{CALL} --no-eh-frame-hdr -T {linking.SCRIPT} --pack-dyn-relocs=relr"
     assert "*(.eh_frame)" in (tmp_path / target / "program" / linking.SCRIPT).read_text()
-
-
-def test_a_program_that_the_system_loads_keeps_the_relocations_that_every_loader_knows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = linked(tmp_path, monkeypatch, "freebsd-amd64")
-    assert given == f"{CALL} --no-eh-frame-hdr -T {linking.SCRIPT}"
 
 
 def test_the_libraries_that_it_is_linked_with_are_told(
