@@ -13,15 +13,23 @@ from nodemanager.api.common.rollout import PHASES as ROLLOUT_PHASES
 from nodemanager.api.common.rollout import RolloutStatus
 from nodemanager.api.edge.edgecluster import PHASES, EdgeCluster, EdgeClusterStatus
 from nodemanager.api.maintenance.maintenance_status import PHASES as MAINTENANCE_PHASES
+from nodemanager.api.maintenance.maintenance_status import HostCounts, NodeMaintenanceStatus
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.fleet import health
-from nodemanager.fleet.health import FleetSnapshot
+from nodemanager.fleet.health import FleetSnapshot, ObjectHealth
 from nodemanager.kube import times
 from nodemanager.kube.conditions import Condition
+from nodemanager.kube.core import Lease, LeaseSpec
 from nodemanager.kube.objects import ObjectMeta
 
 NOW = datetime(2026, 3, 1, 4, 0, tzinfo=UTC)
 META = ObjectMeta(name="x")
+
+
+def lease(ago: float | None) -> Lease:
+    """The Lease of the operator, renewed so many seconds ago."""
+    at = None if ago is None else times.rfc3339(NOW - timedelta(seconds=ago))
+    return Lease(metadata=ObjectMeta(name="leader"), spec=LeaseSpec(renew_time=at))
 
 
 def said(**conditions: str) -> list[Condition]:
@@ -126,3 +134,109 @@ def test_maintenances(phase: str) -> None:
 )
 def test_the_worst_is_the_word_for_all(seen: dict[str, Any], state: str) -> None:
     assert health.judge(FleetSnapshot(**seen), NOW).state == state
+
+
+@pytest.mark.parametrize("ago", [120, -120])
+def test_an_operator_that_renews_its_lease_is_no_entry(ago: int) -> None:
+    assert health.operator(lease(ago), NOW) == []
+
+
+@pytest.mark.parametrize("ago", [121, -121])
+def test_one_that_does_not_is_silent_since_then(ago: int) -> None:
+    since = times.rfc3339(NOW - timedelta(seconds=ago))
+    (found,) = health.operator(lease(ago), NOW)
+    assert (found.kind, found.name, found.state, found.word) == ("Operator", "leader", "unknown", "Silent")
+    assert found.message == f"no operator since {since}: nobody tells which hosts are silent"
+    assert found.since == since
+
+
+def test_one_that_never_was_there_is_silent_since_ever() -> None:
+    (found,) = health.operator(lease(None), NOW)
+    assert found.since == ""
+    assert found.message.startswith("no operator since ever: ")
+
+
+def test_the_lease_matters_where_there_are_hosts() -> None:
+    ready = [host(Ready="True Applied")]
+    assert health.judge(FleetSnapshot(leader=lease(None)), NOW).state == "well"
+    assert health.judge(FleetSnapshot(hosts=ready, leader=lease(None)), NOW).state == "unknown"
+    assert health.judge(FleetSnapshot(hosts=ready, leader=lease(0)), NOW).state == "well"
+
+
+def test_everything_is_judged_and_found_by_its_kind() -> None:
+    rolled = ConfigSet(metadata=META, status=ConfigSetStatus(rollout=RolloutStatus(phase="Stable")))
+    seen = FleetSnapshot(
+        [site("SingleNode")], [host()], [rolled, ConfigSet(metadata=META)],
+        [NodeMaintenance(metadata=META)], [("Secret", "no right")],
+    )  # fmt: skip
+    found = health.judge(seen, NOW)
+    kinds = ["Secret", "EdgeCluster", "ManagedNode", "ConfigSet", "ConfigSet", "Rollout", "NodeMaintenance"]
+    assert [one.kind for one in found.objects] == kinds
+    assert found.of("Secret") == [ObjectHealth("Secret", "*", "unknown", "Unread", "no right")]
+    assert len(found.of("ConfigSet")) == 2
+
+
+def test_where_the_api_is_away_nothing_is_known() -> None:
+    found = health.unanswered("refused")
+    assert found.state == "unknown"
+    assert found.objects == [ObjectHealth("API", "*", "unknown", "Unanswered", "refused")]
+
+
+def test_what_is_said_of_a_site() -> None:
+    def of(**fields: Any) -> ObjectHealth:
+        given = {"phase": "Degraded", "reason": "Why", "observed_at": times.rfc3339(NOW), **fields}
+        return health.site(EdgeCluster(metadata=META, status=EdgeClusterStatus(**given)), NOW)
+
+    assert of() == ObjectHealth("EdgeCluster", "x", "unwell", "Degraded", "Why")
+    assert of(message="a node", since="then") == ObjectHealth(
+        "EdgeCluster", "x", "unwell", "Degraded", "a node (Why)", "then"
+    )
+    assert of(observed_at=None).message == "nobody looked yet: does an operator run with --edge?"
+    assert (of(observed_at=None).word, of(observed_at=None).since) == ("Unlooked", "")
+    old = times.rfc3339(NOW - timedelta(hours=1))
+    assert of(observed_at=old) == ObjectHealth(
+        "EdgeCluster", "x", "unknown", "Stale", f"nobody looked since {old}; it was Degraded then", old
+    )
+
+
+def test_what_is_said_of_a_host() -> None:
+    assert health.host(host(Ready="False Broken", Alive="True x")).message == "Ready it is"
+    assert health.host(host(Ready="True x", Alive="False x")).message == "Alive it is"
+    assert health.host(host(Ready="True x", Held="True x")).message == "Held it is"
+    assert health.host(host()).message == "its agent has not reported yet"
+    since = "2026-03-01T00:00:00Z"
+    dated = Condition(type="Ready", status="True", reason="Applied", last_transition_time=since)
+    one = ManagedNode(metadata=META, status=ManagedNodeStatus(conditions=[dated]))
+    assert health.host(one).since == since
+
+
+def test_what_is_said_of_a_set_and_of_its_rollout() -> None:
+    bad = ConfigSet(metadata=META, status=ConfigSetStatus(conditions=said(Conflicted="True Tie")))
+    assert health.config_set(bad) == ObjectHealth("ConfigSet", "x", "unwell", "Tie", "Conflicted it is")
+    good = ConfigSet(metadata=META, status=ConfigSetStatus(conditions=said(Conflicted="False Tie")))
+    assert health.config_set(good) == ObjectHealth("ConfigSet", "x", "well")
+    status = RolloutStatus(phase="Paused", message="two failed", since="then")
+    rolled = ConfigSet(metadata=META, status=ConfigSetStatus(rollout=status))
+    assert health.rollout(rolled) == ObjectHealth("Rollout", "x", "unwell", "Paused", "two failed", "then")
+    assert health.rollout(ConfigSet(metadata=META)).state == "unknown"
+    none = ConfigSet(metadata=META, status=ConfigSetStatus(rollout=RolloutStatus(phase="Stable")))
+    assert health.rollout(none).since == ""
+
+
+def test_what_is_said_of_a_maintenance() -> None:
+    def of(*conditions: Condition, hosts: str = "") -> ObjectHealth:
+        counts = HostCounts(text=hosts) if hosts else None
+        status = NodeMaintenanceStatus(phase="Running", conditions=list(conditions), hosts=counts)
+        return health.maintenance(NodeMaintenance(metadata=META, status=status))
+
+    assert of() == ObjectHealth("NodeMaintenance", "x", "underway", "Running")
+    assert of(hosts="2/3").message == "2/3 hosts"
+    since = "2026-03-01T00:00:00Z"
+    goes_on = Condition(
+        type="Progressing", status="True", reason="x", message="one at work", last_transition_time=since
+    )
+    assert (of(goes_on).message, of(goes_on).since) == ("one at work", since)
+    assert of(goes_on, hosts="2/3").message == "2/3 hosts; one at work"
+    wrong = Condition(type="Valid", status="False", reason="Missing", message="no such host")
+    assert of(wrong) == ObjectHealth("NodeMaintenance", "x", "unwell", "Missing", "no such host")
+    assert of(*said(Valid="True x")).state == "underway"

@@ -74,12 +74,30 @@ def test_a_question_is_about_the_host_and_the_same_for_all_without() -> None:
     of_host = gate({"http": {"url": "http://$(host):8080/"}})
     assert questions.question(of_host, "web1", "ns") != questions.question(of_host, "web2", "ns")
     shared = gate({"prometheus": {"url": "http://p", "query": "up"}})
-    asked = {questions.question(shared, host, "ns") for host in ("web1", "web2")}
-    assert len(asked) == 1
+    assert len({questions.question(shared, host, "ns") for host in ("web1", "web2")}) == 1
     named = questions.question(gate({"object": {"kind": "Lease", "name": "$(host)"}}), "web1", "ns")
     assert named is not None
     assert questions.label(named) == "Lease ns/web1"
+    elsewhere = {"kind": "Lease", "name": "$(host)", "namespace": "leases"}
+    named = questions.question(gate({"object": elsewhere}), "web1", "ns")
+    assert named is not None
+    assert questions.label(named) == "Lease leases/web1"
     assert questions.question(gate({"alive": True}), "web1", "ns") is None
+    asked = questions.question(of_host, "web1", "ns")
+    assert asked is not None
+    assert questions.label(asked) == "http http://web1:8080/"
+    series = questions.question(
+        gate({"prometheus": {"url": "http://p", "query": "up{a='$(host)'}"}}), "w", "ns"
+    )
+    assert series is not None
+    assert questions.label(series) == "prometheus up{a='w'}"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://w\u00e4b/", "http://web/\t", "http://web/ a", "ftp://web/", "http://web:0/"]
+)
+def test_an_address_is_plain(url: str) -> None:
+    assert questions.fault(gate({"http": {"url": url}})).startswith("http.url: must be an address such as")
 
 
 def test_yes_counts_for_a_moment_and_no_until_it_is_asked_again() -> None:

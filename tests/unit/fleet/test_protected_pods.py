@@ -58,6 +58,31 @@ def test_what_a_pod_asks_for(annotations: dict[str, str], said: str | None, unti
         assert found.until == (None if until is None else NOW + until)
 
 
+def test_a_pod_may_have_no_annotations_at_all() -> None:
+    bare = pod()
+    bare["metadata"]["annotations"] = None
+    assert protected_pods.protection(bare, NOW) is None
+    del bare["metadata"]["annotations"]
+    assert protected_pods.protection(bare, NOW) is None
+
+
+def test_what_it_says_is_told_with_40_characters_of_it() -> None:
+    nonsense = protected_pods.protection(pod(**{NOT_BEFORE: "x" * 60}), NOW)
+    assert nonsense is not None
+    assert f"'{'x' * 40}' is not a time" in nonsense.object
+    long = protected_pods.protection(pod(**{NOT_BEFORE: "2027-01-31T13:00:00." + "0" * 39 + "Z"}), NOW)
+    assert long is not None
+    assert len(long.object) == len(f"pod/n/p: {NOT_BEFORE} ") + 40
+
+
+def test_ten_years_are_for_ever() -> None:
+    for days, until in ((3650, None), (3649, NOW + timedelta(days=3649))):
+        said = (NOW + timedelta(days=days)).isoformat()
+        found = protected_pods.protection(pod(**{NOT_BEFORE: said}), NOW)
+        assert found is not None
+        assert found.until == until
+
+
 def test_a_pod_without_a_controller_may_ask_one_of_a_daemon_set_may_not() -> None:
     assert protected_pods.protection(pod("", **{KARPENTER: "true"}), NOW) is not None  # a reboot would end it
     assert protected_pods.protection(pod("DaemonSet", **{KARPENTER: "true"}), NOW) is None
