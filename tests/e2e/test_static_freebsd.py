@@ -28,8 +28,9 @@ def test_it_is_one_file_for_the_base_system(name: str) -> None:
 
 @pytest.mark.parametrize("name", FREEBSD)
 def test_all_that_it_wants_is_of_a_version_that_freebsd_14_has(name: str) -> None:
-    """The build compares with the libraries themselves, of which only the compiler has a copy."""
+    """FBSD_1.7 came with FreeBSD 14.0, so an older loader, which may not know RELR either, says why it refuses."""
     wanted = symbols.read(static_program.find(name)).wanted
-    assert "strlen@FBSD_1.0" in wanted
+    assert "pthread_create@FBSD_1.0" in wanted
     versions = {each.partition("@")[2] for each in wanted}
-    assert {each for each in versions if not each.startswith("FBSD_1.")} <= {"", "FBSDprivate_1.0"}
+    assert "FBSD_1.7" in versions
+    assert versions <= {"", *(f"FBSD_1.{number}" for number in range(8))}
