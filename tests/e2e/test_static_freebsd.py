@@ -28,7 +28,7 @@ def test_it_is_one_file_for_the_base_system(name: str) -> None:
 
 @pytest.mark.parametrize("name", FREEBSD)
 def test_all_that_it_wants_is_of_a_version_that_freebsd_14_has(name: str) -> None:
-    """FBSD_1.7 came with FreeBSD 14.0, so an older loader, which may not know RELR either, says why it refuses."""
+    """FBSD_1.7 came with 14.0: an older loader, which may not know RELR either, says why it refuses."""
     wanted = symbols.read(static_program.find(name)).wanted
     assert "pthread_create@FBSD_1.0" in wanted
     versions = {each.partition("@")[2] for each in wanted}
