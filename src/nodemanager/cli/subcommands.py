@@ -36,7 +36,7 @@ COMMANDS: Final = {
         "nodemanager.cli.commands.rollout.group", "See how changes reach hosts; wait, go on, or take back."
     ),
     "audit": Lazy(
-        "nodemanager.cli.commands.audit.group", "See who did what, when, and prove that the log is unaltered."
+        "nodemanager.cli.commands.audit.group", "See who did what, when, and prove the log unaltered."
     ),
     "edge": Lazy("nodemanager.cli.commands.edge.group", "Profiles of edge sites: see, sign, observe."),
     "run": Lazy("nodemanager.cli.commands.maintenance.run", "Do something once on some hosts, and watch."),

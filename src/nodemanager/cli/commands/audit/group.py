@@ -24,7 +24,7 @@ Examples:
 """,
 )
 def command() -> None:
-    """See who did what, when, and prove that the log is unaltered."""
+    """See who did what, when, and prove the log unaltered."""
 
 
 for one in (
