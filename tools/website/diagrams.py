@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -66,6 +67,8 @@ class Arrow:
     """Which end of what is said stands at `at`: `start` or `end`."""
     looks: str = ""
     """`both`: with two heads; `loose`: dashed."""
+    through: Sequence[Point] | None = None
+    """Points that a curve passes on its way down; None: it is no curve, and turns at right angles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,11 @@ class Diagram:
     def _arrow(self, arrow: Arrow) -> Iterator[str]:
         (start, leaving), (end, arriving) = (self._end(name) for name in (arrow.start, arrow.end))
         looks = f"arrow {arrow.looks}".strip()
-        yield svg.element("path", class_=looks, d=_rounded(_corners(start, leaving, end, arriving)))
+        if arrow.through is None:
+            way = _rounded(_corners(start, leaving, end, arriving))
+        else:
+            way = _curved([start, *arrow.through, end])
+        yield svg.element("path", class_=looks, d=way)
         if arrow.said:
             yield svg.element(
                 "text", arrow.said, class_="said", x=arrow.at[0], y=arrow.at[1], text_anchor=arrow.anchor
@@ -133,6 +140,16 @@ def _rounded(points: Sequence[Point]) -> str:
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):
         words.append(f"L{_pair(_towards(corner, before))}Q{_pair(corner)} {_pair(_towards(corner, after))}")
     return "".join([*words, f"L{_pair(points[-1])}"])
+
+
+def _curved(points: Sequence[Point]) -> str:
+    """Return a way that leaves every point straight down, and arrives so at the next."""
+    words = [f"M{_pair(points[0])}"]
+    for before, after in itertools.pairwise(points):
+        middle = (before[1] + after[1]) / 2
+        bend = f"C{_pair((before[0], middle))} {_pair((after[0], middle))} {_pair(after)}"
+        words.append(f"L{_pair(after)}" if before[0] == after[0] else bend)
+    return "".join(words)
 
 
 def _towards(corner: Point, other: Point) -> Point:

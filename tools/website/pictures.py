@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
+from tools.website import packages
 from tools.website.diagrams import Arrow, Box, Diagram
 
 FLOW: Final = Diagram(
@@ -160,9 +162,11 @@ OPERATOR: Final = Diagram(
     ),
 )
 
+_ROOT: Final = Path(__file__).resolve().parents[2]
 _BY_NAME: Final = {"flow": FLOW, "process": PROCESS, "pass": PASS, "drift": DRIFT, "operator": OPERATOR}
 
 
 def files() -> dict[str, str]:
     """Return every picture, by its path below the root of the repository."""
-    return {f"docs/pictures/{name}.svg": diagram.draw() for name, diagram in _BY_NAME.items()}
+    drawn = _BY_NAME | {"packages": packages.picture(_ROOT)}
+    return {f"docs/pictures/{name}.svg": diagram.draw() for name, diagram in drawn.items()}

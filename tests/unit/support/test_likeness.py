@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -91,5 +92,7 @@ def test_what_has_no_judge_fails_with_any_version_and_so_does_one_that_does_not_
     result.assert_outcomes(passed=1, failed=1, errors=1, xfailed=1)
 
 
-def test_the_documentation_names_the_version() -> None:
-    assert f"Kubernetes {minor_version(VERSION)}" in (ROOT / "docs/embedded-server.md").read_text()
+def test_the_documentation_names_the_version_and_no_other() -> None:
+    page = (ROOT / "docs/embedded-server.md").read_text()
+    assert re.findall(r"like Kubernetes (\d+\.\d+(?:\.\d+)?)", page) == [minor_version(VERSION)]
+    assert set(re.findall(r"Kubernetes v?(\d[\d.]*\d)", page)) == {minor_version(VERSION)}

@@ -47,6 +47,7 @@ FILES = [
     "docs/pictures/drift.svg",
     "docs/pictures/flow.svg",
     "docs/pictures/operator.svg",
+    "docs/pictures/packages.svg",
     "docs/pictures/pass.svg",
     "docs/pictures/plot-agent.svg",
     "docs/pictures/plot-drift.svg",

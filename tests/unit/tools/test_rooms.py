@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[3]))  # tools are no part of what is installed
 
 from tools import rooms
 
