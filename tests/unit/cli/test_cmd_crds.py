@@ -267,13 +267,9 @@ async def test_uninstalled_again_and_again(tmp_path: Path) -> None:
     await run(server, tmp_path, "--install")
     first = await run(server, tmp_path, "--uninstall", "--yes")
     assert first.stdout.splitlines() == removed("deleted")
-    counted = (
-        "3 ManagedNodes, 3 ConfigSets, 3 ConfigSetRevisions, 3 ConfigSetPreviews, 3 RolloutPolicies,"
-        " 3 NodeMaintenances, 3 MaintenanceWindows, 3 NodeSeries, 3 NodeOperationTemplates,"
-        " 3 MaintenanceApprovals, 3 NodeTasks, 3 EdgeClusters, 3 EdgeProfiles,"
-        " 3 AuditCheckpoints, 3 AuditSegments"
-    )
-    assert f"with them {counted}, from" in first.stderr
+    counted = first.stderr.partition("with them ")[2].partition(", from")[0].split(", ")
+    assert len(counted) == len(kinds.KINDS)
+    assert {"3 ManagedNodes", "3 RolloutPolicies", "3 NodeSeries", "3 AuditSegments"} <= set(counted)
     again = await run(server, tmp_path, "--uninstall", "--yes")
     assert (again.code, again.stdout.splitlines()) == (0, removed("not found"))
 

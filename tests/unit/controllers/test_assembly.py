@@ -366,8 +366,11 @@ async def test_with_exactly_its_own_rights_the_operator_does_its_work(
             await show_life(admin)
             await until_there(admin)
             controllers = [entry for entry in assembly.ENTRIES if isinstance(entry, Registration)]
-            for entry in controllers:  # one that had nothing to do wants more in `declare`
-                await until(partial(has_worked, registry, entry.name))
+            for entry in controllers:
+                try:
+                    await until(partial(has_worked, registry, entry.name))
+                except TimeoutError:
+                    pytest.fail(f"{entry.name} did nothing: have `declare` create something for it to do")
         for entry in controllers:
             done = f'reconcile_total{{controller="{entry.name}",result='
             assert f'{done}"error"}} 0\n' in registry.render(), caplog.text
