@@ -68,13 +68,17 @@ def _tell_group(item: pytest.Item) -> None:
 
 @pytest.fixture(autouse=True)
 def process_as_before() -> Iterator[None]:
-    """A command run in the process of a test logs, steps back or serves; the next must not notice."""
+    """What is run in the process of a test logs, steps back, serves and ignores signals; no other notices."""
+    signals = {number: signal.getsignal(number) for number in signal.valid_signals()}
     root, nice = logging.getLogger(), os.getpriority(os.PRIO_PROCESS, 0)
     level, handlers, raising = root.level, root.handlers[:], logging.raiseExceptions
     with file_limit.kept():
         yield
     if os.getpriority(os.PRIO_PROCESS, 0) != nice:
         os.setpriority(os.PRIO_PROCESS, 0, nice)  # only root's agent steps back, and root may step forward
+    for number, handler in signals.items():
+        if handler is not None and signal.getsignal(number) != handler:
+            signal.signal(number, handler)
     root.setLevel(level)
     root.handlers[:] = handlers
     logging.raiseExceptions = raising

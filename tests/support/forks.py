@@ -22,7 +22,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from support import cli, fork_parent
+from support import cli, fork_parent, inheritance
 from support.fork_parent import Request
 
 _execute: Final[Callable[..., None]] = subprocess.Popen._execute_child  # type: ignore[attr-defined]
@@ -33,8 +33,6 @@ _READ_AT_START: Final = ("PYTHON", "LC_", "LANG")
 """Variables that an interpreter looks at before it runs a line."""
 _HONOURED: Final = "PYTHONUNBUFFERED"
 """One that a fork can look at, too."""
-_INHERITED: Final = ("Umask:", "SigBlk:", "SigIgn:", "Uid:", "Gid:", "Groups:", "Cap")
-"""Lines of /proc/PID/status."""
 
 
 class ForkParent:
@@ -70,7 +68,7 @@ class _State:
     parent: ForkParent | None = None
     starting = threading.Lock()
     environ: Mapping[str, str] = {}
-    inherited: tuple[object, ...] = ()
+    inherited: Mapping[str, str] = {}
     """Both as they were before the first test, whichever test is the first to start a program."""
 
 
@@ -141,7 +139,10 @@ def _is_ours(wish: Mapping[str, Any]) -> bool:
 def _is_alike(wish: Mapping[str, Any]) -> bool:
     """Tell whether a fork would be what a new interpreter is."""
     environ = os.environ if wish["env"] is None else wish["env"]
-    return _read_at_start(environ) == _read_at_start(_State.environ) and _inherited() == _State.inherited
+    return (
+        _read_at_start(environ) == _read_at_start(_State.environ)
+        and inheritance.of_children() == _State.inherited
+    )
 
 
 def _read_at_start(environ: Mapping[Any, Any]) -> dict[str, str]:
@@ -153,17 +154,9 @@ def _folder(wish: Mapping[str, Any]) -> str:
     return os.fsdecode(wish["cwd"]) if wish["cwd"] is not None else str(Path.cwd())
 
 
-def _inherited() -> tuple[object, ...]:
-    """Return what a child has from its parent besides what it is told."""
-    lines = Path("/proc/thread-self/status").read_text().splitlines()
-    kept = [one for one in lines if one.startswith(_INHERITED)]
-    limits = Path("/proc/self/limits").read_text()
-    return kept, limits, os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0)
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Look at everything that is started."""
-    _State.environ, _State.inherited = cli.environment(), _inherited()
+    _State.environ, _State.inherited = cli.environment(), inheritance.of_children()
     subprocess.Popen._execute_child = _execute_child  # type: ignore[attr-defined]
 
 

@@ -5,6 +5,9 @@ after every test, and looks only at what is younger than the test, which takes l
 
 A connection that is about to close is no better: whether it has when the event loop of the test ends depends
 on who else uses the machine. So nothing may be open by then.
+
+Nor may programs inherit something else than before: an ignored signal, a limit, a umask. Later tests of the
+same worker would start other programs than they do alone.
 """
 
 from __future__ import annotations
@@ -15,9 +18,13 @@ import selectors
 import warnings
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from support import inheritance
+
+_BEFORE: Final = pytest.StashKey[Mapping[str, str]]()
 _open_at_the_end: list[str] = []
 
 
@@ -48,6 +55,12 @@ def _what(descriptor: int) -> str:
         return "although closed"
 
 
+def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    names = sorted(before.keys() | now.keys())
+    both = [(name, before.get(name), now.get(name)) for name in names]
+    return [f"programs inherit another {name}: {now}, was {old}" for name, old, now in both if old != now]
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Run every test on such a loop."""
@@ -56,7 +69,8 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
-    """Leave out of the next collection all that is there already."""
+    """Note how it was before: the next collection leaves out all that is there already."""
+    item.stash[_BEFORE] = inheritance.of_children()
     gc.freeze()
     return (yield)
 
@@ -74,7 +88,8 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
         gc.unfreeze()
         left = _open_at_the_end[:]
         _open_at_the_end.clear()
-    if left := left + [str(one.message) for one in said]:
+    left += [str(one.message) for one in said]
+    if left := left + _changed(item.stash[_BEFORE], inheritance.of_children()):
         lines = "\n".join(left)
         pytest.fail(f"left behind, see where with PYTHONTRACEMALLOC=20:\n{lines}", pytrace=False)
     return result

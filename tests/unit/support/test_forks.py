@@ -102,6 +102,12 @@ def test_the_first_program_of_all_may_be_a_special_one(monkeypatch: pytest.Monke
     assert _is_forked()
 
 
+def test_an_agent_in_the_process_of_a_test_ignores_hangups(tmp_path: Path) -> None:
+    """It does; and the next tests have the signal back."""
+    assert cli.run("--kubeconfig", str(tmp_path / "none")).code == 1
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+
+
 @pytest.mark.execs
 def test_so_does_a_test_that_says_so() -> None:
     assert not _is_forked()

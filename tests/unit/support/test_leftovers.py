@@ -1,4 +1,4 @@
-"""Who leaves a socket open is told so, and nobody else."""
+"""Who leaves a socket open, or has programs inherit something else, is told so, and nobody else."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ def test_culprit():
 async def test_listener():
     asyncio.get_running_loop().add_reader(os.eventfd(0), print)
 
+def test_careless():
+    os.umask(os.umask(0) ^ 0o7)
+
 async def test_bystander():
     gc.enable()
     gc.collect()
@@ -39,8 +42,10 @@ def test_the_culprit_fails_and_no_bystander(tmp_path: Path) -> None:
     ]  # fmt: skip
     done = subprocess.run(argv, capture_output=True, text=True, timeout=50, check=False, cwd=tmp_path)
     assert done.returncode == 1, done.stdout
-    assert "4 passed, 2 errors" in done.stdout
+    assert "5 passed, 3 errors" in done.stdout
     assert "ERROR test_some.py::test_culprit" in done.stdout
     assert "ERROR test_some.py::test_listener" in done.stdout
+    assert "ERROR test_some.py::test_careless" in done.stdout
+    assert "programs inherit another Umask: " in done.stdout
     assert "open anon_inode:[eventfd] of <Handle print()>" in done.stdout
     assert "left behind, see where with PYTHONTRACEMALLOC=20:\nunclosed <socket.socket" in done.stdout
