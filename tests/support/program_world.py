@@ -10,7 +10,6 @@ do something. Each is a boundary before and after which the guard can be killed.
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -95,6 +94,7 @@ class ProgramWorld:
         self.program = self.root / "bin/nodemanager"
         self.new, self.previous = self.root / "bin/nodemanager.new", self.root / "bin/nodemanager.previous"
         self.state = self.root / "state/agent-upgrade"
+        self.arch = "amd64"
 
     def make(self) -> None:
         """Make it anew, with the old program on it, which runs."""
@@ -201,7 +201,7 @@ class ProgramWorld:
                 return Completed(tuple(argv), 0, b"", b"")
             return await self._run(argv)
 
-        stager = Stager(tree, str(self.program), run, os.uname().machine)
+        stager = Stager(tree, str(self.program), run, self.arch)
         return Upgrader(records, stager, Guard(tree, records, service, manager))
 
     def order(self, kind: str) -> UpgradeOrder:

@@ -102,22 +102,22 @@ async def test_a_program_of_a_package_is_the_business_of_its_package_manager() -
 
 
 @pytest.mark.parametrize(
-    ("head", "machine", "why"),
+    ("head", "arch", "why"),
     [
-        pytest.param(b"\x7fELF\2\1" + bytes(12) + b"\x3e\0", "x86_64", "", id="for this processor"),
-        pytest.param(b"\x7fELF\2\1" + bytes(12) + b"\xb7\0", "x86_64", "another kind of processor", id="arm"),
-        pytest.param(b"\x7fELF\2\1" + bytes(12) + b"\xb7\0", "aarch64", "", id="arm on arm"),
-        pytest.param(b"#!/bin/sh\n# nodemanager", "x86_64", "", id="bin/manager"),
-        pytest.param(b"#!/opt/venv/bin/python\n", "x86_64", "neither an executable", id="a script of pip"),
-        pytest.param(b"<!DOCTYPE html>", "x86_64", "neither an executable", id="a page"),
+        pytest.param(b"\x7fELF\2\1" + bytes(12) + b"\x3e\0", "amd64", "", id="for this processor"),
+        pytest.param(b"\x7fELF\2\1" + bytes(12) + b"\xb7\0", "amd64", "another kind of processor", id="arm"),
+        pytest.param(b"\x7fELF\2\1" + bytes(12) + b"\xb7\0", "arm64", "", id="arm on arm"),
+        pytest.param(b"#!/bin/sh\n# nodemanager", "amd64", "", id="bin/manager"),
+        pytest.param(b"#!/opt/venv/bin/python\n", "amd64", "neither an executable", id="a script of pip"),
+        pytest.param(b"<!DOCTYPE html>", "amd64", "neither an executable", id="a page"),
     ],
 )
-def test_the_form_of_a_program(head: bytes, machine: str, why: str) -> None:
+def test_the_form_of_a_program(head: bytes, arch: str, why: str) -> None:
     if why:
         with pytest.raises(HostError, match=why):
-            program_file.check_head(head, machine)
+            program_file.check_head(head, arch)
     else:
-        program_file.check_head(head, machine)
+        program_file.check_head(head, arch)
 
 
 def test_values_that_a_shell_would_read_otherwise_are_never_written() -> None:
