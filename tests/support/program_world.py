@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nodemanager.host.base import ServiceKey
+from nodemanager.host.base import HostError, ServiceKey
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process.runner import CommandNotFound, Completed
 from nodemanager.host.process.threads import in_thread
@@ -234,4 +234,9 @@ class FileInit:
         return False
 
     async def restart(self, key: ServiceKey) -> None:
-        """The guard is started by whoever looks at what happened."""
+        """The guard is started by whoever looks at what happened; one that is not there cannot be."""
+        if not (self._world.root / "etc/guard.service").exists():
+            raise HostError(f"cannot restart {key.name}: there is no such service")
+
+    async def stop(self, key: ServiceKey) -> None:
+        (self._world.root / "etc/stopped").write_text(f"{key.name}\n")

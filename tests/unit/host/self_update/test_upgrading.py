@@ -22,7 +22,7 @@ from nodemanager.host.self_update import guard, program_file, sources, trust
 from nodemanager.host.self_update.records import Intent
 from nodemanager.host.state import state_files
 from nodemanager.plan.facts import ServiceFact
-from support.program_world import CRASH, GOOD, OLD, FileInit, ProgramWorld
+from support.program_world import CRASH, GOOD, HANG, OLD, FileInit, ProgramWorld
 from support.root_tree import needs_root
 
 
@@ -135,6 +135,42 @@ async def test_the_guard_goes_with_the_agent(world: ProgramWorld, monkeypatch: p
     assert (world.root / "etc/enabled").read_text() == "guard False\n"
     assert not (world.root / "etc/guard.service").exists()
     assert not await guard.remove(upgrader.records.tree, "systemd", upgrader.guard.manager)
+
+
+async def test_an_upgrade_that_was_under_way_ends_with_the_agent_and_its_guard(
+    world: ProgramWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Installed again, the agent is upgraded to what is asked then: not to what was asked before."""
+    upgrader = world.upgrader()
+    await upgrader.upgrade(world.order(GOOD))
+    records, manager = upgrader.records, upgrader.guard.manager
+    monkeypatch.setitem(guard.SERVICES, "systemd", upgrader.guard.service)
+    await guard.remove(records.tree, "systemd", manager, state=str(world.root / "state"))
+    assert (world.root / "etc/stopped").read_text() == "guard\n"
+    assert records.pending() is None
+    await upgrader.upgrade(dataclasses.replace(world.order(HANG), id="2e"))
+    found = records.pending()
+    assert found is not None
+    assert found.id == "2e"
+
+
+async def test_a_guard_that_somebody_removed_is_put_back_for_an_upgrade_that_is_under_way(
+    world: ProgramWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.upgrader().upgrade(world.order(GOOD))
+    for name in ("guard.service", "enabled"):
+        (world.root / "etc" / name).unlink()
+
+    async def ended(_self: FileInit, keys: Any) -> Any:
+        return {key: ServiceFact(running=key.name != "guard", state="inactive") for key in keys}
+
+    monkeypatch.setattr(FileInit, "observe", ended)
+    with pytest.raises(Busy, match="is under way"):
+        await world.upgrader().upgrade(dataclasses.replace(world.order(GOOD), id="2e"))
+    world.guard()
+    assert (world.kind(), world.outcome()) == (GOOD, "proven")
+    again = dataclasses.replace(world.order(HANG), id="2e", running="0.2.0")
+    assert (await world.upgrader().upgrade(again)).id == "2e"
 
 
 @needs_root
