@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import errno
 import http.client
 import http.server
 import io
+import os
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -66,6 +68,31 @@ async def test_what_is_not_wanted_leaves_nothing(world: ProgramWorld, changes: A
         await world.upgrader().upgrade(wanted(world, **changes))
     assert sorted(path.name for path in world.program.parent.iterdir()) == ["nodemanager"]
     assert world.upgrader().records.pending() is None
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV])
+async def test_the_old_program_is_copied_where_there_are_no_second_names(
+    world: ProgramWorld, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def link(*_: Any, **_how: Any) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "link", link)
+    await world.upgrader().upgrade(world.order(GOOD))
+    assert world.previous.read_bytes() == world.program.read_bytes()
+    assert (world.previous.samefile(world.program), oct(world.previous.stat().st_mode)) == (False, "0o100755")
+
+
+async def test_a_disk_that_does_not_work_is_no_reason_to_copy(
+    world: ProgramWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(*_: Any, **_how: Any) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "link", link)
+    with pytest.raises(HostError, match=r"cannot keep .*nodemanager: Input/output error"):
+        await world.upgrader().upgrade(world.order(GOOD))
+    assert (world.previous.exists(), world.upgrader().records.pending()) == (False, None)
 
 
 async def test_an_older_program_and_the_same_one_are_refused(world: ProgramWorld) -> None:
@@ -183,6 +210,22 @@ def test_keys_that_others_may_write_are_not_trusted(tmp_path: Path) -> None:
     path.chmod(0o666)
     with pytest.raises(HostError, match="others than its owner may use it"):
         trust.trusted(str(path))
+
+
+@needs_root
+def test_all_keys_of_a_long_file_are_trusted_and_one_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "release.pub"
+    first, last = keys_of(1), keys_of(2)
+    path.write_text(f"{first}\n" + "# about the keys\n" * 500 + f"{last}\n")
+    assert [key.id for key in trust.trusted(str(path))] == [b"\1" * 8, b"\2" * 8]
+    path.write_text(f"{first}\n" + "#\n" * 40_000 + f"{last}\n")
+    with pytest.raises(HostError, match=r"cannot use the key .*release\.pub: it has more than 64 KiB"):
+        trust.trusted(str(path))
+
+
+def keys_of(number: int) -> str:
+    """Return a public key as minisign writes it."""
+    return base64.b64encode(b"Ed" + bytes([number]) * 8 + bytes(32)).decode()
 
 
 @needs_root
