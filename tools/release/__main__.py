@@ -8,7 +8,6 @@ the program is linked, and packages are made of it (tools/packages).
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import shutil
 import sys
@@ -26,23 +25,24 @@ from tools.release import (
     allocator,
     elf,
     interpreter,
+    keeping,
     libraries,
     licences,
     program,
+    revision,
     sbom,
     signing,
     sources,
     sums,
     toolchain,
 )
+from tools.release.keeping import Part
 from tools.release.sources import CannotBuild
 from tools.release.targets import TARGETS, Target, native
 from tools.release.toolchain import Toolchain
 
 MIB: Final = 1024 * 1024
 TOOLS: Final = {"make": "make", "perl": "perl", "patch": "patch", "nice": "coreutils"}
-COMPILED: Final = ("libyaml", "openssl", "openssl-patches", "python", "zlib")
-"""Sources of all parts but the allocator, which has its own."""
 PACKAGE_TOOLS: Final = {"dpkg-deb": "dpkg", "rpmbuild": "rpm"}
 """What is run, and the package that has it."""
 
@@ -70,62 +70,45 @@ class Workshop:
         tools.prepare()
         locked = sources.all_pinned()
         prefix = tools.folder / "prefix"
-        recipe = Path(libraries.__file__)
-        _once(
-            tools, "prefix", [recipe], COMPILED,
-            lambda: libraries.build(tools, locked, self.archives, prefix),
-        )  # fmt: skip
+        _once(tools, keeping.prefix(), lambda: libraries.build(tools, locked, self.archives, prefix))
         builder = None if target.is_native else self.interpreter(native()) / "python"
-        recipe = Path(interpreter.__file__)
         source = locked["python"]
-        _once(
-            tools, "python", [recipe], COMPILED,
-            lambda: interpreter.build(tools, source, self.archives, builder),
-        )  # fmt: skip
+        _once(tools, keeping.python(), lambda: interpreter.build(tools, source, self.archives, builder))
         return tools.folder / "python"
 
     def extensions(self, target: Target) -> None:
         """Have the extensions of a target, built unless they are there."""
         tools = self.tools(target)
-        own = [program.ROOT / each.source for each in program.EXTENSIONS if not each.package]
-        inputs = [Path(program.__file__), program.LOCK, *own]
-        _once(tools, "extensions", inputs, COMPILED, lambda: program.build_extensions(tools, self.archives))
+        _once(tools, keeping.extensions(), lambda: program.build_extensions(tools, self.archives))
 
     def allocator(self, target: Target) -> None:
         """Have the allocator of a static target, built unless it is there."""
         tools = self.tools(target)
         if target.is_static:
             source = sources.all_pinned()["musl"]
-            _once(
-                tools, "allocator", allocator.inputs(), ["musl"],
-                lambda: allocator.build(tools, source, self.archives),
-            )  # fmt: skip
+            _once(tools, keeping.allocator_part(), lambda: allocator.build(tools, source, self.archives))
 
 
-def _once(
-    tools: Toolchain, name: str, recipe: Sequence[Path], used: Sequence[str], build: Callable[[], object]
-) -> None:
-    """Build a part unless what is there was built from the same sources in the same way."""
-    inputs = [path.read_bytes() for path in (*recipe, Path(toolchain.__file__))]
-    pinned = {each: source for each, source in sources.all_pinned().items() if each in used}
-    inputs += [sources.versions(pinned).encode(), repr(tools.target).encode()]
-    inputs.append(toolchain.zig_version().encode())
-    key = hashlib.sha256(b"\0".join(inputs)).hexdigest()
-    mark = tools.folder / f"{name}.built"
-    if mark.is_file() and mark.read_text(encoding="utf-8") == key:
-        return
-    mark.unlink(missing_ok=True)
+def _once(tools: Toolchain, part: Part, build: Callable[[], object]) -> None:
+    """Build a part unless it is there, and say how long that took."""
     began = time.monotonic()
-    build()
-    mark.write_text(key, encoding="utf-8")
-    _say(f"{tools.target.name}: {name} built in {time.monotonic() - began:.0f} s")
+    if not keeping.has(tools, part, build):
+        _say(f"{tools.target.name}: {part.name} built in {time.monotonic() - began:.0f} s")
 
 
 def build(
     shop: Workshop, targets: Sequence[Target], output: Path, key: Path | None, *, packages: bool = True
 ) -> None:
-    """Build the programs of a release and all that goes with them."""
+    """Build the programs of a release and all that goes with them, alone in the cache."""
+    with keeping.alone(shop.cache, _say):
+        _build(shop, targets, output, key, packages=packages)
+
+
+def _build(
+    shop: Workshop, targets: Sequence[Target], output: Path, key: Path | None, *, packages: bool
+) -> None:
     output.mkdir(parents=True, exist_ok=True)
+    begun = revision.of_tree()
     before = sums.earlier(output)  # before any of it is made anew
     site, packed = shop.cache / "site", shop.cache / "packed"
     builder = shop.interpreter(native()) / "python"
@@ -136,6 +119,7 @@ def build(
     program.pack(shop.tools(native()), builder, site, packed, found)
     # None is released unless all are fit to be: what dist/ has belongs together.
     made = {target: _build_program(shop, target, packed) for target in targets}
+    revision.check(made.values(), begun, revision.of_tree())
     programs: list[Path] = []
     packed_programs: list[Path] = []
     for target, fit in made.items():
