@@ -100,6 +100,8 @@ def build(
     shop: Workshop, targets: Sequence[Target], output: Path, key: Path | None, *, packages: bool = True
 ) -> None:
     """Build the programs of a release and all that goes with them, alone in the cache."""
+    if key is not None:
+        signing.check(key)
     with keeping.alone(shop.cache, _say):
         _build(shop, targets, output, key, packages=packages)
 

@@ -109,3 +109,35 @@ def test_the_cache_is_used_by_one_build_alone(tmp_path: Path, monkeypatch: pytes
             Workshop(tmp_path / "cache", 0, 1), [TARGETS["freebsd-amd64"]], tmp_path, None, packages=False
         )
     assert used == [tmp_path / "cache"]
+
+
+MINISIGN = """#!/bin/sh
+echo "$*" >> "$0.calls"
+exit {status}
+"""
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize(
+    ("there", "status", "said"),
+    [
+        pytest.param(False, 0, "there is no minisign", id="no minisign"),
+        pytest.param(True, 1, "is .*/key a secret key, and the password right", id="a wrong password"),
+        pytest.param(True, 0, "there is no key .*/key", id="no key"),
+    ],
+)
+def test_nothing_is_built_for_a_key_that_does_not_sign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool, status: int, said: str
+) -> None:
+    tools, dist, key = tmp_path / "tools", tmp_path / "dist", tmp_path / "key"
+    tools.mkdir()
+    if there:
+        (tools / "minisign").write_text(MINISIGN.format(status=status))
+        (tools / "minisign").chmod(0o755)
+    if status:
+        key.write_text("a secret key\n")
+    monkeypatch.setenv("PATH", str(tools))
+    with pytest.raises(CannotBuild, match=f"cannot sign.*{said}"):
+        release.build(Workshop(tmp_path / "cache", 0, 1), [native()], dist, key, packages=False)
+    assert not (tmp_path / "cache").exists()
+    assert not dist.exists()
