@@ -111,7 +111,9 @@ def _build(
 ) -> None:
     output.mkdir(parents=True, exist_ok=True)
     begun = revision.of_tree()
-    before = sums.earlier(output)  # before any of it is made anew
+    before = sums.earlier(output, begun)  # before any of it is made anew
+    if not sums.is_of(output, begun) and output.joinpath(sums.NAME).is_file():
+        _say(f"{output}: what is there is of other sources, and is not listed any more; it stays")
     site, packed = shop.cache / "site", shop.cache / "packed"
     builder = shop.interpreter(native()) / "python"
     program.install_site(site)
@@ -135,7 +137,7 @@ def _build(
         output / name for name in before if sbom.lists(name, __version__) and output / name not in files
     ]
     files.append(_write_sbom(shop, [*files, *others], site, output))
-    listed = sums.write(output, files, before)
+    listed = sums.write(output, files, before, begun)
     if key is not None:
         signing.sign([*files, listed], key, __version__, shop.epoch)
     sys.stdout.write(listed.read_text(encoding="utf-8"))

@@ -16,6 +16,7 @@ from tools.release.sources import CannotBuild
 from tools.release.targets import LARGEST, TARGETS, Target, native
 from tools.release.toolchain import Toolchain
 
+from nodemanager import __version__
 from support.executables import executable
 
 
@@ -141,3 +142,26 @@ def test_nothing_is_built_for_a_key_that_does_not_sign(
         release.build(Workshop(tmp_path / "cache", 0, 1), [native()], dist, key, packages=False)
     assert not (tmp_path / "cache").exists()
     assert not dist.exists()
+
+
+def test_the_bill_lists_files_of_earlier_builds_only_of_the_same_sources(
+    tmp_path: Path, compiler: None, tree: dict[str, Revision], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del compiler
+    billed: list[list[str]] = []
+
+    def write_sbom(_shop: Any, files: list[Path], _site: Path, output: Path) -> Path:
+        billed.append([file.name for file in files])
+        bill = output / f"nodemanager-{__version__}.cdx.json"
+        bill.touch()
+        return bill
+
+    monkeypatch.setattr(release, "_write_sbom", write_sbom)
+    dist, shop, own = tmp_path / "dist", Workshop(tmp_path / "cache", 0, 1), f"nodemanager-{__version__}"
+    for target in (TARGETS["linux-arm"], TARGETS["linux-arm64"]):
+        release.build(shop, [target], dist, None, packages=False)
+    assert billed.pop() == [f"{own}-linux-arm64", f"{own}-linux-arm"]
+    tree["here"] = tree["made"] = Revision("d" * 40, "clean", HERE.sources)
+    release.build(shop, [TARGETS["linux-arm64"]], dist, None, packages=False)
+    assert billed.pop() == [f"{own}-linux-arm64"]
+    assert "linux-arm\n" not in (dist / "SHA256SUMS").read_text()
