@@ -37,6 +37,7 @@ from tools.release import (
     toolchain,
 )
 from tools.release.keeping import Part
+from tools.release.sbom import Component
 from tools.release.sources import CannotBuild
 from tools.release.targets import TARGETS, Target, native
 from tools.release.toolchain import Toolchain
@@ -124,6 +125,7 @@ def _build(
     # None is released unless all are fit to be: what dist/ has belongs together.
     made = {target: _build_program(shop, target, packed) for target in targets}
     revision.check(made.values(), begun, revision.of_tree())
+    parts = _parts(shop, site)
     programs: list[Path] = []
     packed_programs: list[Path] = []
     for target, fit in made.items():
@@ -131,12 +133,14 @@ def _build(
         shutil.copy(fit, file)
         programs.append(file)
         if packages:
-            packed_programs += _build_packages(shop, target, site, file)
+            packed_programs += _build_packages(
+                shop, target, licences.collect(shop.tools(target), site, parts), file
+            )
     files = [*programs, *packed_programs]
     others = [
         output / name for name in before if sbom.lists(name, __version__) and output / name not in files
     ]
-    files.append(_write_sbom(shop, [*files, *others], site, output))
+    files.append(_write_sbom(shop, [*files, *others], parts, output))
     listed = sums.write(output, files, before, begun)
     if key is not None:
         signing.sign([*files, listed], key, __version__, shop.epoch)
@@ -156,10 +160,9 @@ def _build_program(shop: Workshop, target: Target, packed: Path) -> Path:
     return file
 
 
-def _build_packages(shop: Workshop, target: Target, site: Path, file: Path) -> list[Path]:
-    """Build the packages of a program, beside it."""
-    found = licences.collect(shop.tools(target), site)
-    made_of = Program(file, target.name, __version__, shop.epoch, found)
+def _build_packages(shop: Workshop, target: Target, texts: dict[str, bytes], file: Path) -> list[Path]:
+    """Build the packages of a program, beside it, with the licences of what is in it."""
+    made_of = Program(file, target.name, __version__, shop.epoch, texts)
     made = []
     for each in formats.of(target.name):
         began = time.monotonic()
@@ -172,13 +175,17 @@ def _say_made(file: Path, began: float) -> None:
     _say(f"{file}: {file.stat().st_size / MIB:.1f} MiB, made in {time.monotonic() - began:.0f} s")
 
 
-def _write_sbom(shop: Workshop, files: Sequence[Path], site: Path, output: Path) -> Path:
-    parts = [
+def _parts(shop: Workshop, site: Path) -> list[Component]:
+    """Return what of the programs others wrote."""
+    return [
         *sbom.of_sources(sources.all_pinned().values()),
         *sbom.of_interpreter(shop.tools(native()).folder / "python"),
         *sbom.of_compiler(toolchain.zig_version()),
         *sbom.of_site(site),
     ]
+
+
+def _write_sbom(shop: Workshop, files: Sequence[Path], parts: Sequence[Component], output: Path) -> Path:
     path = output / f"nodemanager-{__version__}{sbom.SUFFIX}"
     digests = {file.name: sources.digest(file) for file in files}
     path.write_text(sbom.document(__version__, shop.epoch, parts, digests), encoding="utf-8")

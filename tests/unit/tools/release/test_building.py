@@ -150,12 +150,13 @@ def test_the_bill_lists_files_of_earlier_builds_only_of_the_same_sources(
     del compiler
     billed: list[list[str]] = []
 
-    def write_sbom(_shop: Any, files: list[Path], _site: Path, output: Path) -> Path:
+    def write_sbom(_shop: Any, files: list[Path], _parts: Any, output: Path) -> Path:
         billed.append([file.name for file in files])
         bill = output / f"nodemanager-{__version__}.cdx.json"
         bill.touch()
         return bill
 
+    monkeypatch.setattr(release, "_parts", lambda *_: [])
     monkeypatch.setattr(release, "_write_sbom", write_sbom)
     dist, shop, own = tmp_path / "dist", Workshop(tmp_path / "cache", 0, 1), f"nodemanager-{__version__}"
     for target in (TARGETS["linux-arm"], TARGETS["linux-arm64"]):
