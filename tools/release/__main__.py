@@ -117,7 +117,7 @@ def _build(
         _say(f"{output}: what is there is of other sources, and is not listed any more; it stays")
     site, packed = shop.cache / "site", shop.cache / "packed"
     builder = shop.interpreter(native()) / "python"
-    program.install_site(site)
+    program.install_site(site, begun)
     shop.extensions(native())
     shop.allocator(native())
     found = program.prepare(shop.tools(native()), builder, site, packed)
