@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 from typing import Final
@@ -54,7 +56,9 @@ async def remove(tree: Tree, init: Name, manager: ServiceManager | None, *, stat
     here = tree.root == "/"  # and no image, in which nothing runs
     if there and here and manager is not None and (await manager.observe([key]))[key].running:
         await manager.stop(key)
-    UpgradeRecords(tree, state).withdraw()
+    records = UpgradeRecords(tree, state)
+    with _told("end the upgrade that is under way", records):
+        records.withdraw()
     if not there:
         return False
     if manager is not None:
@@ -102,7 +106,9 @@ class Guard:
     async def wake(self) -> None:
         """Have it go on if it does not run, also if somebody removed it; one that runs is not disturbed."""
         if not (await self.manager.observe([self.key]))[self.key].running:
-            await self.install()
+            if not placing.is_there(self.tree, self.service.path):
+                with _told("put back the guard of the upgrade that is under way", self.records):
+                    await self.install()
             await self.start()
 
     @property
@@ -114,3 +120,14 @@ class Guard:
         text = (resources.files(init) / template).read_text(encoding="utf-8")
         values = {"WRITTEN": WRITTEN, "STATE": self.records.folder}
         return re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], text)
+
+
+@contextlib.contextmanager
+def _told(what: str, records: UpgradeRecords) -> Iterator[None]:
+    """Tell of what the disk does not let us do in our words."""
+    try:
+        yield
+    except HostError:
+        raise
+    except OSError as error:
+        raise HostError(f"cannot {what}: {records.folder}: {error.strerror or error}") from error

@@ -200,6 +200,44 @@ async def test_a_guard_that_somebody_removed_is_put_back_for_an_upgrade_that_is_
     assert (await world.upgrader().upgrade(again)).id == "2e"
 
 
+@pytest.mark.parametrize(("there", "error", "why"), [
+    (True, Busy, "is under way"), (False, HostError, "cannot put back the guard .*No space left on device"),
+])  # fmt: skip
+async def test_a_guard_that_is_there_is_woken_also_on_a_full_disk(
+    world: ProgramWorld, monkeypatch: pytest.MonkeyPatch, there: bool, error: type[Exception], why: str
+) -> None:
+    await world.upgrader().upgrade(world.order(GOOD))
+    if not there:
+        (world.root / "etc/guard.service").unlink()
+    started: list[str] = []
+
+    async def ended(_self: FileInit, keys: Any) -> Any:
+        return {key: ServiceFact(running=key.name != "guard", state="inactive") for key in keys}
+
+    async def restart(_self: FileInit, key: ServiceKey) -> None:
+        started.append(key.name)
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(FileInit, "observe", ended)
+    monkeypatch.setattr(FileInit, "restart", restart)
+    monkeypatch.setattr(state_files, "write", full)
+    with pytest.raises(error, match=why):
+        await world.upgrader().upgrade(dataclasses.replace(world.order(GOOD), id="2e"))
+    assert started == (["guard"] if there else [])
+
+
+async def test_an_upgrade_that_cannot_be_ended_is_said_where_the_guard_is_removed(
+    world: ProgramWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (world.state / "intent").mkdir(parents=True)
+    upgrader = world.upgrader()
+    monkeypatch.setitem(guard.SERVICES, "systemd", upgrader.guard.service)
+    with pytest.raises(HostError, match=r"cannot end the upgrade that is under way: .*-upgrade: Is a d"):
+        await guard.remove(upgrader.records.tree, "systemd", None, state=str(world.root / "state"))
+
+
 @needs_root
 def test_keys_that_others_may_write_are_not_trusted(tmp_path: Path) -> None:
     path = tmp_path / "release.pub"
