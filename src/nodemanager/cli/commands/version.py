@@ -14,6 +14,7 @@ from nodemanager.cli.views import forms
 _ARCHITECTURES: Final = {
     "x86_64": "amd64",
     "aarch64": "arm64",
+    "armv8l": "arm",
     "armv7l": "arm",
     "armv6l": "arm",
     "i686": "386",

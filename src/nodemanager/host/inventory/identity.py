@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nodemanager.api.common.managednode import LABEL_OS
-from nodemanager.api.common.matching import ARCH, MACHINES, OS
+from nodemanager.api.common.matching import ARCH, OS, architecture
 from nodemanager.host.files.tree import Tree, TreeError
 from nodemanager.host.state import state_files
 
@@ -38,8 +38,7 @@ class Identity:
     @property
     def arch(self) -> str:
         """The architecture as Kubernetes names it."""
-        names = {machine: arch for arch, machines in MACHINES.items() for machine in machines}
-        return names.get(self.machine, self.machine)
+        return architecture(self.machine)
 
     def labels(self) -> dict[str, str]:
         """Return the labels that the agent sets on its own ManagedNode."""

@@ -58,8 +58,8 @@ class Stager:
     program: str
     """The one that runs."""
     run: Runner
-    machine: str
-    """As `uname -m` says."""
+    arch: str
+    """What the program that runs is for: the kernel may be for another processor, and run both."""
     seconds: float = FETCH_SECONDS
 
     async def stage(self, wanted: WantedProgram, running: str) -> StagedProgram:
@@ -104,7 +104,7 @@ class Stager:
             sha256.update(piece)
             blake2b.update(piece)
             state_files.write_all(descriptor, piece)
-        program_file.check_head(head, self.machine)
+        program_file.check_head(head, self.arch)
         return Digests(sha256.hexdigest(), blake2b.digest())
 
     def _judge(self, wanted: WantedProgram, digests: Digests) -> str:

@@ -16,6 +16,8 @@ from nodemanager.tlog.minisign import PublicKey
 NAME: Final = "release.pub"
 _OTHERS: Final = 0o022
 """Who may write keys decides what root runs."""
+MAX_BYTES: Final = 64 * 1024
+"""Of all keys with what is said of them; a file that is longer is no file of keys."""
 
 
 def path_of(init: Name) -> str:
@@ -31,7 +33,8 @@ def trusted(path: str) -> list[PublicKey]:
         return []
     except OSError as error:
         raise HostError(f"cannot tell whom to trust: {path}: {error.strerror or error}") from error
-    keys = minisign.parse_keys(state_key.read_guarded(path, _OTHERS).decode("utf-8", "replace"))
+    text = state_key.read_guarded(path, _OTHERS, MAX_BYTES).decode("utf-8", "replace")
+    keys = minisign.parse_keys(text)
     if not keys:
         raise HostError(
             f"cannot trust anybody: there is no key in {path}; put a public key of minisign there"

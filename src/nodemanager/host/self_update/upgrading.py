@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import posixpath
 from collections.abc import Awaitable, Callable, Iterator
@@ -41,6 +42,10 @@ RESERVE: Final = 10.0
 POLL: Final = 0.5
 SYNC_SECONDS: Final = 120.0
 PIECE: Final = 256 * 1024
+_NO_LINKS: Final = frozenset({
+    errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV,
+})  # fmt: skip
+"""How filesystems answer that a file cannot have a second name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +178,9 @@ class Upgrader:
                 os.unlink(name, dir_fd=folder)
             try:
                 os.link(place.name, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-            except PermissionError:
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
                 _copy(place.name, name, folder)
             with self.records.tree.readable(folder) as opened:
                 os.fsync(opened)
