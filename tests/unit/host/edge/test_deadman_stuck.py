@@ -7,7 +7,7 @@ import contextlib
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,13 +32,14 @@ PLACES = (
 
 
 @pytest.fixture(name="host")
-def _host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EdgeHost:
+def _host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EdgeHost]:
     monkeypatch.setattr(bond_changes, "SETTLE", 0.0)
     host = EdgeHost(tmp_path)
     host.make()
     os.mkfifo(host.world / "wake")
     patience(host, "1")
-    return host
+    yield host
+    wake(host)  # nothing hangs on when a test has failed
 
 
 def patience(host: EdgeHost, seconds: str) -> None:
