@@ -57,7 +57,7 @@ from nodemanager.runtime.cache import Cache
 from nodemanager.runtime.controller import Controller
 from nodemanager.runtime.election import LeaderElector
 from nodemanager.runtime.events import EventRecorder
-from nodemanager.runtime.lease import LeaseLock
+from nodemanager.runtime.lease import LeaseLock, Timings
 from nodemanager.runtime.manager import Manager
 from nodemanager.runtime.probes import Check
 from nodemanager.runtime.queue import WorkQueue
@@ -197,7 +197,7 @@ def assemble(given: Dependencies, entries: Iterable[Entry] = ENTRIES) -> Operato
     """Return the operator that follows from a list of entries."""
     lock = None
     if given.leader_elect:
-        lock = LeaseLock(given.client, LEASE, given.namespace, f"{socket.gethostname()}_{uuid.uuid4()}")
+        lock = lease(given.client, given.namespace)
         _show_leadership(lock, given.metrics)
     # An API that is away at the start is waited for like one that goes away later.
     manager = Manager(log=log, elector=LeaderElector(lock) if lock else None, start_timeout=None)
@@ -208,6 +208,12 @@ def assemble(given: Dependencies, entries: Iterable[Entry] = ENTRIES) -> Operato
     manager.add_cache(*builder.caches.values())
     manager.add(builder.events)
     return Operator(manager, builder.health)
+
+
+def lease(client: Client, namespace: str, timings: Timings | None = None) -> LeaseLock:
+    """Return the Lease of the operator, for this process to hold."""
+    identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+    return LeaseLock(client, LEASE, namespace, identity, timings=timings)
 
 
 def _show_leadership(lock: LeaseLock, registry: metrics.Registry) -> None:

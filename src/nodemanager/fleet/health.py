@@ -31,7 +31,9 @@ from nodemanager.api.edge.edgecluster import (
 )
 from nodemanager.api.maintenance import maintenance_status
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES, NodeMaintenance
+from nodemanager.api.rights import operator_rights
 from nodemanager.kube import conditions, times
+from nodemanager.kube.conditions import Condition
 from nodemanager.kube.core import Lease
 
 OK: Final = "well"
@@ -93,7 +95,7 @@ class FleetSnapshot:
     unread: Sequence[tuple[str, str]] = ()
     """Kinds that could not be read, and why."""
     leader: Lease | None = None
-    """The Lease of the operator; None = there is none, as where it has no need of one."""
+    """The Lease of the operator; None = there is none, or `unread` says why it could not be read."""
 
 
 def unanswered(why: str) -> FleetHealth:
@@ -104,18 +106,22 @@ def unanswered(why: str) -> FleetHealth:
 def judge(seen: FleetSnapshot, now: datetime) -> FleetHealth:
     """Return how everything is."""
     found = [ObjectHealth(kind, EVERYTHING, UNTOLD, "Unread", why) for kind, why in seen.unread]
-    if seen.hosts and seen.leader is not None:
-        found += operator(seen.leader, now)
+    away = operator(seen.leader, now)
+    if seen.hosts and OPERATOR not in dict(seen.unread):
+        found += away
     found += [site(one, now) for one in seen.clusters]
-    found += [host(one) for one in seen.hosts]
+    found += [host(one, judged=not away) for one in seen.hosts]
     found += [config_set(one) for one in seen.sets]
     found += [rollout(one) for one in seen.sets if one.status.rollout is not None]
     found += [maintenance(one) for one in seen.maintenances]
     return FleetHealth(max((one.state for one in found), key=ORDER.index, default=OK), found)
 
 
-def operator(lease: Lease, now: datetime) -> list[ObjectHealth]:
+def operator(lease: Lease | None, now: datetime) -> list[ObjectHealth]:
     """Return an entry if no operator renews its Lease: then silent hosts are not noticed."""
+    if lease is None:
+        why = "nobody judges who is alive: no operator leads; hosts are shown as they said of themselves"
+        return [ObjectHealth(OPERATOR, operator_rights.NAME, UNTOLD, "Absent", why)]
     renewed = times.parse(lease.spec.renew_time)
     if renewed is not None and abs(now - renewed) <= edgecluster.LOOKED:
         return []
@@ -138,18 +144,32 @@ def site(one: EdgeCluster, now: datetime) -> ObjectHealth:
     return ObjectHealth(EDGE_CLUSTERS.kind, name, state, status.phase, said, status.since or "")
 
 
-def host(one: ManagedNode) -> ObjectHealth:
-    """Return how a host is; what a silent one said last counts for nothing."""
+def host(one: ManagedNode, *, judged: bool) -> ObjectHealth:
+    """Return how a host is; what a silent one said last counts for nothing.
+
+    `judged` says whether somebody tells who is alive now. Where nobody does, or did not yet, all that is good
+    may be long over: `Alive` stays as it was when the operator died.
+    """
     kind, name, said = MANAGED_NODES.kind, one.metadata.name, one.status.conditions
-    if managednode.is_silent(one):
-        alive = conditions.get(said, node_conditions.ALIVE)
-        why, since = (alive.message, alive.last_transition_time) if alive else ("", "")
-        return ObjectHealth(kind, name, UNTOLD, "Silent", why, since)
+    alive = conditions.get(said, node_conditions.ALIVE)
+    if alive is not None and managednode.is_silent(one):
+        return ObjectHealth(kind, name, UNTOLD, "Silent", alive.message, alive.last_transition_time)
     ready = conditions.get(said, conditions.READY)
     if ready is None:
         return ObjectHealth(kind, name, UNTOLD, "Unreported", "its agent has not reported yet")
+    found = _as_said(one, ready)
+    if found.state in (OK, UNDERWAY) and not (judged and conditions.is_true(said, node_conditions.ALIVE)):
+        why = alive.message if judged and alive and alive.message else "nobody knows whether it is alive"
+        why = f"{why}; it said {found.word} of itself{f': {found.message}' if found.message else ''}"
+        return ObjectHealth(kind, name, UNTOLD, "Unjudged", why, found.since)
+    return found
+
+
+def _as_said(one: ManagedNode, ready: Condition) -> ObjectHealth:
+    """Return how a host is by what its agent says."""
+    kind, name = MANAGED_NODES.kind, one.metadata.name
     if managednode.is_held(one):
-        held = conditions.get(said, node_conditions.HELD)
+        held = conditions.get(one.status.conditions, node_conditions.HELD)
         return ObjectHealth(kind, name, UNDERWAY, "Held", held.message if held else "")
     states = {conditions.TRUE: OK, conditions.UNKNOWN: UNTOLD}
     state = UNDERWAY if ready.reason in _ON_ITS_WAY else states.get(ready.status, UNWELL)

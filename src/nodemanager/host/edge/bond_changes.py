@@ -37,7 +37,13 @@ ADDRESSED: Final = 45.0
 OVERDUE: Final = 60.0
 """Seconds after which a dead-man whose time has come has acted, though it could not write that down."""
 RESERVE: Final = 20
-"""Seconds that have to be left until the dead-man acts for a flip to begin."""
+"""Seconds that have to be left until the dead-man acts for a flip to begin: a good one is then not in vain.
+
+It takes 10 at most until systemd-networkd has ended, and 5 for the bond itself; and the shortest deadline is
+30. One that takes longer is taken back, and ended if it hangs: bond.sh says how.
+"""
+TURN: Final = 60
+"""The most seconds that a flip waits for another one; fewer, so that RESERVE is left when it has its turn."""
 Evidence = dict[str, str]
 
 
@@ -146,11 +152,14 @@ class BondChanges:
         left = arming.until - self.uptime()
         if found.mode != plan.mode and left < RESERVE:
             raise HostError(f"cannot flip {bond}: the dead-man acts in {left:.0f} s; arm it anew")
+        wait = TURN if found.mode == plan.mode else max(1, min(TURN, int(left) - RESERVE))
         command = deadman.script(self.prefix + record.folder, "flip", plan, self.prefix)
-        ended = await self.run(command, timeout=seconds, finish=True)
+        ended = await self.run(command, timeout=seconds, finish=True, env={"NODEMANAGER_WAIT": str(wait)})
+        self._need_untaken(record)
         if (why := await self._awaited(plan, leases=False)) or ended.returncode:
             said = ended.stderr.decode("utf-8", "replace").strip()[-512:]
             raise HostError(f"cannot flip {bond}: {why or f'exit status {ended.returncode}'}: {said}")
+        self._need_untaken(record)
         return {"modeBefore": plan.before_mode, "modeAfter": plan.mode, "deadline": arming.deadline}
 
     async def commit(self, bond: str, mode: str) -> Evidence:
@@ -221,6 +230,12 @@ class BondChanges:
         if arming is None or not await deadman.waits(self.run, arming.unit):
             raise HostError(f"cannot go on with {record.bond}: no dead-man waits ({record.phase()}); arm it")
         return arming
+
+    def _need_untaken(self, record: BondRecord) -> None:
+        """Raise if the dead-man took a flip while it was made; one that cannot write that down acts, too."""
+        arming = self._armed(record)
+        if arming is None or self.uptime() >= arming.until:
+            raise HostError(f"cannot flip {record.bond}: the dead-man took it meanwhile ({record.phase()})")
 
     def _armed(self, record: BondRecord) -> Arming | None:
         """Return the dead-man of this boot."""
