@@ -15,13 +15,13 @@ from nodemanager.cli.views.health import screen
 from nodemanager.fleet import health
 from nodemanager.fleet.edge import deciding
 from nodemanager.fleet.edge.deciding import Site
-from nodemanager.fleet.edge.facts import AgentFacts, Read
+from nodemanager.fleet.edge.facts import Read
 from nodemanager.fleet.edge.node_details import SeenNode
 from nodemanager.fleet.edge.parts import PartFacts, SitePartFacts
 from nodemanager.fleet.edge.storage.facts import StorageFacts, StorageNode, StoragePool
 from nodemanager.fleet.health import FleetSnapshot
 from nodemanager.kube.objects import ObjectMeta
-from support import edge_profiles
+from support import edge_profiles, edge_reports
 from support.edge_reports import SILENT, ToldHost
 
 NOW = datetime(2026, 3, 1, 4, 0, tzinfo=UTC)
@@ -31,9 +31,12 @@ VALUES = ("balance-rr", "data0", "r0", "UpToDate", "Established", "Armed", "acti
 
 def site(**hosts: ToldHost) -> EdgeCluster:
     """Return a site after one look."""
-    cluster = EdgeCluster(metadata=ObjectMeta(name="site"), spec=EdgeClusterSpec(profile="vx-rail"))
+    cluster = EdgeCluster(
+        metadata=ObjectMeta(name="site"), spec=EdgeClusterSpec(profile="vx-rail"),
+        status=edge_reports.watched(hosts, NOW),
+    )  # fmt: skip
     profile = edge_profiles.typed(edge_profiles.shipped("vx-rail", "", {"bridge": None}))
-    agents = AgentFacts({name: one.node(name) for name, one in hosts.items()})
+    agents = edge_reports.agents(hosts)
     status = deciding.decide(Site(cluster, profile, agents), NOW)
     return EdgeCluster(metadata=cluster.metadata, spec=cluster.spec, status=status)
 
@@ -144,9 +147,12 @@ def test_what_the_storage_kubernetes_and_tasks_tell_is_in_a_table_of_its_own() -
     pool = StoragePool("edge-pool", "a", 40, 100)
     seen = PartFacts("LINSTOR", storage=StorageFacts((StorageNode("a"),), pools=(pool,)))
     profile = edge_profiles.typed(edge_profiles.shipped("vx-rail", "", {"bridge": None}))
-    cluster = EdgeCluster(metadata=ObjectMeta(name="site"), spec=EdgeClusterSpec(profile="vx-rail"))
-    agents = AgentFacts(
-        {name: ToldHost().node(name) for name in "abc"},
+    cluster = EdgeCluster(
+        metadata=ObjectMeta(name="site"), spec=EdgeClusterSpec(profile="vx-rail"),
+        status=edge_reports.watched("abc", NOW),
+    )  # fmt: skip
+    agents = edge_reports.agents(
+        {name: ToldHost() for name in "abc"},
         work={"a": NodeWork(name="flip", phase="Running", step="arm"), "b": NodeWork(name="wait")},
     )
     nodes = {"a": SeenNode(taints=["gpu=yes:NoExecute"], unschedulable=True), "b": SeenNode(),

@@ -49,12 +49,11 @@ from nodemanager.fleet.edge import (
     profile_versions,
 )
 from nodemanager.fleet.edge.bridge import BridgeView, Look
-from nodemanager.fleet.edge.facts import UNREAD, AgentFacts, BridgeFacts
+from nodemanager.fleet.edge.facts import UNREAD, AgentFacts, BridgeFacts, Sources
 from nodemanager.fleet.edge.findings import Findings
 from nodemanager.fleet.edge.heartbeats import Limits
 from nodemanager.fleet.edge.hosts import site_view
 from nodemanager.fleet.edge.hosts.site_view import HostsView
-from nodemanager.fleet.edge.membership import Sources
 from nodemanager.fleet.edge.node_details import KubernetesNodes
 from nodemanager.fleet.edge.parts import NOBODY, SitePartFacts
 from nodemanager.kube import conditions, times

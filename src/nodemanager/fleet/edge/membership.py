@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 import msgspec
 
-from nodemanager.api.common import managednode, node_conditions
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.edge.edgecluster import (
     AGENT,
@@ -18,30 +15,21 @@ from nodemanager.api.edge.edgecluster import (
     STALE,
     UNPROVEN,
     EdgeCluster,
-    EdgeClusterStatus,
     EdgeInput,
     EdgeNode,
 )
 from nodemanager.api.edge.edgeprofile import EdgeProfile
-from nodemanager.fleet.edge import decoding, findings
-from nodemanager.fleet.edge.facts import AgentFacts
+from nodemanager.api.edge.node_reports import NodeWork
+from nodemanager.fleet.edge import findings, node_details
+from nodemanager.fleet.edge.facts import Sources
 from nodemanager.fleet.edge.findings import Findings
-from nodemanager.fleet.edge.hosts import reports
-from nodemanager.kube import conditions, times
+from nodemanager.fleet.edge.hosts import agent_life, reports
+from nodemanager.fleet.edge.hosts.agent_life import AgentLife
+from nodemanager.kube import conditions
 
 AGENTS: Final = "Signs of life of agents"
 """What is looked at, for people."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """What nodes are told of with."""
-
-    profile: EdgeProfile
-    agents: AgentFacts
-    before: EdgeClusterStatus
-    """What the look before has seen."""
-    now: datetime
+_AGENT: Final = {FRESH: conditions.TRUE, STALE: conditions.FALSE, UNPROVEN: conditions.UNKNOWN}
 
 
 def judge(profile: EdgeProfile, cluster: EdgeCluster, nodes: Sequence[EdgeNode], said: Findings) -> None:
@@ -85,33 +73,13 @@ def hosts(sources: Sources) -> list[EdgeNode]:
     """Return the nodes as agents tell of them, where there is no bridge."""
     found = []
     for name, host in sorted(sources.agents.hosts.items()):
-        alive = conditions.get(host.status.conditions, node_conditions.ALIVE)
-        life = {conditions.TRUE: FRESH, conditions.FALSE: STALE}.get(alive.status if alive else "", UNPROVEN)
-        why = alive.message if alive and life != FRESH else ""
-        digest, changed = _beat(name, host, sources)
+        life = agent_life.judge(host, sources)
         node = EdgeNode(
-            name=name, source=AGENT, heartbeat=life, message=why[:1024], digest=digest, changed_at=changed
-        )
-        found.append(told(node, sources))
+            name=name, source=AGENT, heartbeat=life.word, message=life.why[:1024], digest=life.digest,
+            changed_at=life.changed_at,
+        )  # fmt: skip
+        found.append(_told(node, host, life, sources))
     return found
-
-
-def _beat(name: str, host: ManagedNode, sources: Sources) -> tuple[str, str | None]:
-    """Return the digest of the last heartbeat of a host, and when it was: never later than it really was.
-
-    This is for people to read. Whether the host is alive is decided elsewhere, from its Lease.
-    """
-    text = sources.agents.beats.get(name, "")
-    digest = decoding.digest(text) if text else ""
-    if managednode.is_silent(host) and host.status.last_seen:
-        return digest, host.status.last_seen
-    before = next((one for one in sources.before.nodes if (one.name, one.source) == (name, AGENT)), None)
-    if before is None or not before.digest or not digest:
-        return digest, None
-    looked = times.parse(sources.before.observed_at)
-    if looked is None or sources.now < looked:  # nobody knows for how long nothing was seen
-        return digest, None
-    return digest, before.changed_at if before.digest == digest else times.rfc3339(looked)
 
 
 def told_input(nodes: Sequence[EdgeNode]) -> EdgeInput:
@@ -124,22 +92,30 @@ def told_input(nodes: Sequence[EdgeNode]) -> EdgeInput:
 
 
 def told(node: EdgeNode, sources: Sources) -> EdgeNode:
-    """Return a node with what its agent tells of it."""
-    agents, profile = sources.agents, sources.profile
-    host = agents.hosts.get(node.name)
+    """Return a node of which a DaemonSet tells with what its agent tells of it."""
+    host = sources.agents.hosts.get(node.name)
     if host is None:
         return node
+    life = agent_life.judge(host, sources)
+    seen = msgspec.structs.replace(node, agent_digest=life.digest, agent_changed_at=life.changed_at)
+    return _told(seen, host, life, sources)
+
+
+def _told(node: EdgeNode, host: ManagedNode, life: AgentLife, sources: Sources) -> EdgeNode:
+    agents, profile = sources.agents, sources.profile
     before = next((one.report for one in sources.before.nodes if one.name == node.name), None)
-    alive = conditions.get(host.status.conditions, node_conditions.ALIVE)
+    work = agents.work.get(node.name)
+    if work is not None and work.phase and life.word != FRESH:
+        work = NodeWork(name=work.name, phase=node_details.UNKNOWN_PHASE)
     return msgspec.structs.replace(
         node,
         role=_role(profile, host),
-        agent=alive.status if alive else conditions.UNKNOWN,
+        agent=_AGENT[life.word],
         agent_version=host.status.agent_version,
         kernel=host.status.release,
         tasks=agents.tasks.get(node.name, 0),
-        work=agents.work.get(node.name),
-        report=reports.report(host, profile.spec, before, sources.now),
+        work=work,
+        report=reports.report(host, life.word, profile.spec, before, sources.now),
     )
 
 

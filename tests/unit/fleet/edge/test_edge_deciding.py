@@ -22,11 +22,11 @@ from nodemanager.fleet.edge.facts import AgentFacts
 from nodemanager.kube import conditions
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
-from support import edge_profiles
+from support import edge_profiles, edge_reports
 from support.edge_world import START, EdgeNodeOfWorld, EdgeWorld
 
 VX = edge_profiles.typed(edge_profiles.shipped("vx-rail"))
-PLAIN = edge_profiles.typed(edge_profiles.shipped("k3s-linstor"))
+PLAIN = edge_profiles.typed(edge_profiles.plain())
 
 
 def host(name: str, alive: str = "True", **labels: str) -> ManagedNode:
@@ -37,8 +37,10 @@ def host(name: str, alive: str = "True", **labels: str) -> ManagedNode:
 
 def told_by(*hosts: ManagedNode, **spec: Any) -> EdgeClusterStatus:
     """Look at a site without a bridge."""
-    cluster = EdgeCluster(spec=EdgeClusterSpec(profile="k3s-linstor", **spec))
-    agents = AgentFacts({one.metadata.name: one for one in hosts}, {"a": 2})
+    named = {one.metadata.name: one for one in hosts}
+    status = edge_reports.watched(named, START)
+    cluster = EdgeCluster(spec=EdgeClusterSpec(profile="k3s-linstor", **spec), status=status)
+    agents = edge_reports.agents(named, tasks={"a": 2})
     return deciding.decide(Site(cluster, PLAIN, agents), START)
 
 

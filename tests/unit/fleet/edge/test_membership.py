@@ -19,12 +19,11 @@ from nodemanager.api.edge.edgecluster import (
     EdgeNode,
 )
 from nodemanager.fleet.edge import membership
-from nodemanager.fleet.edge.facts import AgentFacts
+from nodemanager.fleet.edge.facts import AgentFacts, Sources
 from nodemanager.fleet.edge.findings import HEARTBEATS_FRESH, NODES_EXPECTED, Findings
-from nodemanager.fleet.edge.membership import Sources
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
-from support import edge_profiles
+from support import edge_profiles, edge_reports
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 VX = edge_profiles.typed(edge_profiles.shipped("vx-rail"))
@@ -104,7 +103,8 @@ def host(name: str, alive: str = "True", message: str = "", **labels: str) -> Ma
 
 
 def sources(*hosts: ManagedNode, **tasks: int) -> Sources:
-    return Sources(VX, AgentFacts({one.metadata.name: one for one in hosts}, tasks), EdgeClusterStatus(), NOW)
+    named = {one.metadata.name: one for one in hosts}
+    return Sources(VX, edge_reports.agents(named, tasks=tasks), edge_reports.watched(named, NOW), NOW)
 
 
 @pytest.mark.parametrize(

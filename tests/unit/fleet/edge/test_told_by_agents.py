@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from datetime import timedelta
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -25,11 +23,10 @@ from nodemanager.api.edge.edgeprofile import EdgeProfile
 from nodemanager.api.edge.node_reports import FRESH, STALE, UNPROVEN, NodeReport
 from nodemanager.fleet.edge import deciding, findings
 from nodemanager.fleet.edge.deciding import Site
-from nodemanager.fleet.edge.facts import AgentFacts
 from nodemanager.fleet.edge.hosts import replication
 from nodemanager.host.edge import drbd
 from nodemanager.kube import conditions
-from support import edge_profiles
+from support import edge_profiles, edge_reports
 from support.edge_reports import SILENT, ToldHost
 from support.edge_world import START, EdgeNodeOfWorld, EdgeWorld
 
@@ -50,12 +47,14 @@ def look(
     before: EdgeClusterStatus | None = None,
     seconds: int = 0,
     profile: Any = PROFILE,
-    beats: Mapping[str, str] = MappingProxyType({}),
+    beat: str = "",
 ) -> EdgeClusterStatus:
-    """Look at a site of which nobody tells but its agents."""
-    cluster = EdgeCluster(spec=EdgeClusterSpec(profile="vx-rail"), status=before or EdgeClusterStatus())
-    agents = AgentFacts({name: one.node(name) for name, one in hosts.items()}, beats=beats)
-    return deciding.decide(Site(cluster, profile, agents), START + timedelta(seconds=seconds))
+    """Look at a site of which nobody tells but its agents: these live, unless something else is said."""
+    now = START + timedelta(seconds=seconds)
+    status = edge_reports.watched(hosts, now) if before is None else before
+    cluster = EdgeCluster(spec=EdgeClusterSpec(profile="vx-rail"), status=status)
+    agents = edge_reports.agents(hosts, beat or str(now))
+    return deciding.decide(Site(cluster, profile, agents), now)
 
 
 def state_of(part: PartHealth | None) -> str | None:
@@ -120,18 +119,20 @@ def test_since_when_a_host_tells_it_is_by_our_clock() -> None:
 
 def test_the_last_sign_of_life_is_no_younger_than_it_is() -> None:
     """It was given at some time since the look before the one that sees it, by our clock alone."""
-    seen, told = None, []
+    seen, told = EdgeClusterStatus(), []
     for seconds, beat in ((0, "x"), (10, "x"), (20, "y"), (30, "y"), (40, "z")):
-        seen = look({"a": ToldHost()}, seen, seconds, beats={"a": beat})
+        seen = look({"a": ToldHost()}, seen, seconds, beat=beat)
         (agents,) = seen.inputs
-        assert (agents.state, agents.changed_at) == ("Fresh", seen.nodes[0].changed_at)
+        assert agents.changed_at == seen.nodes[0].changed_at
+        assert agents.state == ("Fresh" if agents.changed_at else "Stale"), "the first one proves nothing"
         told.append((seen.nodes[0].changed_at or "-")[-4:])
     assert told == ["-", "-", ":10Z", ":10Z", ":30Z"]
 
 
 def test_a_clock_that_was_set_back_proves_no_sign_of_life() -> None:
-    seen = look({"a": ToldHost()}, None, 100, beats={"a": "x"})
-    assert look({"a": ToldHost()}, seen, 50, beats={"a": "y"}).nodes[0].changed_at is None
+    seen = look({"a": ToldHost()}, None, 100)
+    (node,) = look({"a": ToldHost()}, seen, 50).nodes
+    assert (node.heartbeat, node.changed_at) == (UNPROVEN, None)
 
 
 def test_of_a_silent_host_the_last_sign_of_life_is_the_one_that_was_seen_last() -> None:
@@ -172,7 +173,7 @@ def test_beside_a_bridge_the_worse_word_counts_and_agents_are_no_condition() -> 
         for _ in range(3):
             world.pass_time(30)
             cluster = EdgeCluster(spec=EdgeClusterSpec(profile="vx-rail"), status=status)
-            agents = AgentFacts({name: one.node(name) for name, one in hosts.items()})
+            agents = edge_reports.agents(hosts, str(world.now))
             status = deciding.decide(Site(cluster, bridged, agents, world.facts()), world.now)
         assert status.phase == phase, hosts
 

@@ -55,10 +55,14 @@ def bond(state: EdgeState, spec: EdgeProfileSpec) -> BondState | None:
 
 
 def report(
-    host: ManagedNode, spec: EdgeProfileSpec, before: NodeReport | None, now: datetime
+    host: ManagedNode, life: str, spec: EdgeProfileSpec, before: NodeReport | None, now: datetime
 ) -> NodeReport | None:
-    """Return what to show of what a host tells; None where it tells nothing, and never values of before."""
+    """Return what to show of what a host tells; None where it tells nothing, and never values of before.
+
+    `life` is what is known of the life of its agent: whose Alive=True may be old is not believed.
+    """
     edge, state = host.status.edge, freshness(host)
+    state = life if state == FRESH else state
     if edge is None:
         return None
     if state != FRESH:
