@@ -135,6 +135,12 @@ def test_what_is_not_to_be_read_above_is_said_of_the_part() -> None:
     assert text.count("network Unhealthy (edge-d: data1 of bondstor is down), ") == 1
 
 
+def test_a_node_that_tells_nothing_says_so_beside_those_that_do() -> None:
+    shown = on_screen(site(a=ToldHost(), b=ToldHost(edge=False)))
+    assert words(shown, "b nothing") == ["b", "nothing", "-", "-", "-", "-", "-"]
+    assert "network (bondstor is balance-rr on 1 node; nothing is told by b)" in " ".join(shown.split())
+
+
 def test_a_site_whose_agents_tell_nothing_has_no_such_table() -> None:
     plain = site(a=ToldHost(edge=False))
     assert "TOLD" not in on_screen(plain)

@@ -164,8 +164,9 @@ def decide(site: Site, now: datetime) -> EdgeClusterStatus:
     by_hosts = site_view.view(nodes, site.profile.spec, site.agents, said)
     looked = parts.combined(parts.seen(site.parts, site.profile.spec, cluster, nodes), by_hosts.parts)
     whole = parts.combined(seen.parts if seen else {}, looked)
-    if seen is not None or looked:
-        parts.judge(whole, looked, said)
+    whole |= parts.unobserved(whole, site.profile.spec, nodes)
+    if seen is not None or whole:
+        parts.judge(whole, looked, said, parts.required(site.profile.spec))
     status = _status(before, said, _phase(before, seen, nodes, by_hosts, said), now)
     return _with_parts(_detailed(status, nodes, seen, site, used), whole, site, now)
 

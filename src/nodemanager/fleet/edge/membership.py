@@ -20,7 +20,7 @@ from nodemanager.api.edge.edgecluster import (
 )
 from nodemanager.api.edge.edgeprofile import EdgeProfile
 from nodemanager.api.edge.node_reports import NodeWork
-from nodemanager.fleet.edge import findings, node_details
+from nodemanager.fleet.edge import findings, node_details, parts
 from nodemanager.fleet.edge.facts import Sources
 from nodemanager.fleet.edge.findings import Findings
 from nodemanager.fleet.edge.hosts import agent_life, reports
@@ -29,6 +29,7 @@ from nodemanager.kube import conditions
 
 AGENTS: Final = "Signs of life of agents"
 """What is looked at, for people."""
+_MUTE: Final = "its agent tells nothing of bonds, links and DRBD: it has no --edge"
 _AGENT: Final = {FRESH: conditions.TRUE, STALE: conditions.FALSE, UNPROVEN: conditions.UNKNOWN}
 
 
@@ -78,8 +79,15 @@ def hosts(sources: Sources) -> list[EdgeNode]:
             name=name, source=AGENT, heartbeat=life.word, message=life.why[:1024], digest=life.digest,
             changed_at=life.changed_at,
         )  # fmt: skip
-        found.append(_told(node, host, life, sources))
+        found.append(_unmuted(_told(node, host, life, sources), sources.profile))
     return found
+
+
+def _unmuted(node: EdgeNode, profile: EdgeProfile) -> EdgeNode:
+    """Return a node that says so where its agent alone could tell of bonds and DRBD, and does not."""
+    if node.heartbeat != FRESH or node.report is not None or not parts.required(profile.spec):
+        return node
+    return msgspec.structs.replace(node, message=_MUTE)
 
 
 def told_input(nodes: Sequence[EdgeNode]) -> EdgeInput:

@@ -119,7 +119,8 @@ def sources(*hosts: ManagedNode, **tasks: int) -> Sources:
 def test_without_a_bridge_a_node_lives_as_its_agent_does(alive: str, heartbeat: str, agent: str) -> None:
     [found] = membership.hosts(sources(host("a", alive, "it sleeps")))
     assert (found.name, found.source, found.heartbeat, found.agent) == ("a", AGENT, heartbeat, agent)
-    assert found.message == ("it sleeps" if alive in ("False", "Unknown") else "")
+    mute = "its agent tells nothing of bonds, links and DRBD: it has no --edge"
+    assert found.message == {"True": mute, "": ""}.get(alive, "it sleeps")
 
 
 def test_all_hosts_are_nodes_in_the_order_of_their_names_and_long_words_are_cut() -> None:

@@ -28,12 +28,16 @@ _NONE: Final = "-"
 
 
 def rows(nodes: Sequence[EdgeNode]) -> list[list[str]]:
-    """Return the nodes of a site whose agents tell, or told, of bonds and DRBD."""
-    return [_row(one.name, one.report) for one in nodes if one.report is not None]
+    """Return the nodes of a site, if agents tell, or told, of bonds and DRBD; who does not says nothing."""
+    if all(one.report is None for one in nodes):
+        return []
+    return [_row(one.name, one.report) for one in nodes]
 
 
-def _row(name: str, report: NodeReport) -> list[str]:
+def _row(name: str, report: NodeReport | None) -> list[str]:
     shown = output.one_line(name, 63)
+    if report is None:
+        return [shown, "nothing", *[_NONE] * 5]
     if report.state != FRESH:
         return [shown, report.state, *[_NONE] * 5]
     bond = report.bond
