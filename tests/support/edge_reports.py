@@ -77,6 +77,7 @@ class ToldHost:
     resync_suspended: str = "no"
     done: int | None = None
     omitted: int = 0
+    omitted_unwell: int | None = None
     drbd_error: str = ""
     error: str = ""
 
@@ -140,7 +141,8 @@ class ToldHost:
                          peers=peers)
             for one in self.resources
         ]  # fmt: skip
-        return DrbdState(version="8.4.11", resources=found, omitted=self.omitted, error=self.drbd_error)
+        return DrbdState(version="8.4.11", resources=found, omitted=self.omitted,
+                         omitted_unwell=self.omitted_unwell, error=self.drbd_error)  # fmt: skip
 
 
 SILENT = ToldHost(alive="False", ready=node_conditions.AGENT_SILENT)

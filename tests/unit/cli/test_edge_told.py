@@ -67,6 +67,18 @@ def test_what_is_wrong_with_the_look_itself_is_said() -> None:
 
 
 @pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (ToldHost(omitted=7, omitted_unwell=2), "7 more resources of DRBD, of which 2 not known to be well"),
+        (ToldHost(omitted=7, omitted_unwell=0), "7 more resources of DRBD, with which nothing is wrong"),
+        (ToldHost(omitted=7, disk="Failed"), "7 more resources of DRBD, of which nothing is told"),
+    ],
+)
+def test_of_resources_that_are_left_out_it_is_said_whether_they_are_well(told: ToldHost, said: str) -> None:
+    assert said in " ".join(node.render(told.node("edge-a"), [], NOW).split())
+
+
+@pytest.mark.parametrize(
     "gone",
     [SILENT, ToldHost(alive="Unknown"), ToldHost(ready="AgentSilent")],
     ids=["silent", "not judged", "has not spoken since"],

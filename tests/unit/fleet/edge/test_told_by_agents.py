@@ -143,11 +143,27 @@ def test_a_node_has_what_its_agent_tells_in_short() -> None:
 
 def test_a_host_keeps_no_status_from_being_written_by_numbers_that_are_too_large_together() -> None:
     most = 2**63 - 1
-    (node,) = look({"a": ToldHost(peers=2, out_of_sync=most, omitted=most)}).nodes
+    (node,) = look({"a": ToldHost(peers=2, out_of_sync=most, omitted=most, omitted_unwell=0)}).nodes
     assert node.report is not None
     assert node.report.drbd is not None
     found = node.report.drbd
     assert (found.out_of_sync, found.resources, found.well) == (most, most, most)
+
+
+@pytest.mark.parametrize(
+    ("unwell", "told", "well"),
+    [(2, ToldHost(), 299), (0, ToldHost(), 301), (None, ToldHost(), 301), (None, ToldHost(out_of_sync=4), 0),
+     (5, ToldHost(out_of_sync=4), 295), (999, ToldHost(out_of_sync=4), 0)],
+)  # fmt: skip
+def test_of_resources_that_are_left_out_those_that_are_unwell_do_not_count_as_well(
+    unwell: int | None, told: ToldHost, well: int
+) -> None:
+    (node,) = look({"a": dataclasses.replace(told, omitted=300, omitted_unwell=unwell)}).nodes
+    assert node.report is not None
+    assert node.report.drbd is not None
+    found = node.report.drbd
+    assert (found.resources, found.well) == (301, well)
+    assert (found.out_of_sync is None) is (unwell not in (0, None) or well == 0)
 
 
 def test_since_when_a_host_tells_it_is_by_our_clock() -> None:

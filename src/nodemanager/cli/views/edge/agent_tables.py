@@ -12,6 +12,7 @@ from nodemanager.api.common.edge_state import (
     DrbdPeer,
     DrbdPeerVolume,
     DrbdResource,
+    DrbdState,
     DrbdVolume,
     EdgeState,
     VlanState,
@@ -20,7 +21,7 @@ from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.edge.edgecluster import EdgeNode
 from nodemanager.api.edge.node_reports import FRESH, STALE, NodeReport, ReportedDrbd
 from nodemanager.cli.views import describing, output
-from nodemanager.fleet.edge.hosts import reports
+from nodemanager.fleet.edge.hosts import replication, reports
 from nodemanager.kube.wording import plural
 
 COLUMNS: Final = ["NODE", "TOLD", "BOND", "LINKS", "DRBD", "BOOT", "CHANGE"]
@@ -104,7 +105,13 @@ def _head(told: EdgeState, now: datetime) -> Iterator[str]:
     if told.drbd is not None and told.drbd.error:
         yield output.one_line(told.drbd.error, describing.MESSAGE_LIMIT)
     if told.drbd is not None and told.drbd.omitted:
-        yield f"{plural(told.drbd.omitted, 'more resource')} of DRBD, with which nothing is wrong"
+        yield f"{plural(told.drbd.omitted, 'more resource')} of DRBD, {_left_out(told.drbd)}"
+
+
+def _left_out(drbd: DrbdState) -> str:
+    if (unwell := replication.omitted_unwell(drbd)) is None:
+        return "of which nothing is told"
+    return f"of which {unwell} not known to be well" if unwell else "with which nothing is wrong"
 
 
 def _bond(one: BondState) -> list[str]:

@@ -103,11 +103,12 @@ def _drbd(found: DrbdState) -> ReportedDrbd:
     done = [part for one in syncs for part in replication.progress(one)]
     amounts = [volume.out_of_sync for one in found.resources for peer in one.peers for volume in peer.volumes]
     known = [amount for amount in amounts if amount is not None]
+    unwell = replication.omitted_unwell(found)
+    others = found.omitted - (found.omitted if unwell is None else unwell)
     return ReportedDrbd(
         resources=min(len(found.resources) + found.omitted, MOST),
-        # Those that are left out of a long list are those with which nothing is wrong.
-        well=min(found.omitted + sum(replication.is_well(one) for one in found.resources), MOST),
+        well=min(others + sum(replication.is_well(one) for one in found.resources), MOST),
         syncing=len(syncs),
         done=min(done, default=None),
-        out_of_sync=min(sum(known), MOST) if len(known) == len(amounts) else None,
+        out_of_sync=min(sum(known), MOST) if len(known) == len(amounts) and unwell == 0 else None,
     )
