@@ -18,7 +18,6 @@ from nodemanager.api.edge.edgecluster import (
     DEGRADED,
     EDGE_CLUSTERS,
     HEARTBEATS,
-    MAX_NODES,
     PHASES,
     UNKNOWN,
     EdgeCluster,
@@ -33,7 +32,7 @@ from nodemanager.client.verbs import Client
 from nodemanager.controllers.edge_clusters import node_reading, reading
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
 from nodemanager.fleet import lease_times
-from nodemanager.fleet.edge import deciding, node_details
+from nodemanager.fleet.edge import deciding, membership, node_details
 from nodemanager.fleet.edge.deciding import Site
 from nodemanager.fleet.edge.facts import UNREAD, AgentFacts, BridgeFacts, SignOfLife
 from nodemanager.fleet.edge.findings import Findings
@@ -102,11 +101,11 @@ class SiteWatcher:
         now = self._context.now()
         wanted = deciding.decide(site, now)
         self._last[key] = _Remembered(cluster.metadata.uid, wanted, began)
-        self._measure(key, wanted, now)
         if _due(cluster.status, wanted, profile, now):
             written = await write_status(self._context.client, EDGE_CLUSTERS, cluster, cluster.status, wanted)
             if written and wanted.phase != cluster.status.phase:
                 self._tell(cluster, wanted)
+        self._measure(key, wanted, now)  # what could not be written is not shown elsewhere as if it were
         return ReconcileResult(pause(profile))
 
     def _remembering(self, key: ObjectKey, cluster: EdgeCluster) -> EdgeCluster:
@@ -138,7 +137,8 @@ class SiteWatcher:
             return None
         names = {*cluster.spec.nodes, *(one.name for one in cluster.status.nodes)}
         names |= set() if profile.spec.bridge else self._hosts(cluster).keys()
-        return await node_reading.read(self._context.client, sorted(names)[:MAX_NODES])
+        asked = membership.shown(names, cluster.spec.nodes, cluster.status)
+        return await node_reading.read(self._context.client, asked)
 
     def _hosts(self, cluster: EdgeCluster) -> dict[str, ManagedNode]:
         chosen = cluster.spec.node_selector

@@ -151,15 +151,15 @@ def decide(site: Site, now: datetime) -> EdgeClusterStatus:
         return _unlooked(before, _status(before, said, verdict, now))
     limits, sources = Limits.of(site.profile.spec.thresholds), Sources(site.profile, site.agents, before, now)
     if site.profile.spec.bridge is None:
-        seen = None
-        nodes = membership.hosts(sources)
+        seen, there = None, len(site.agents.hosts)
+        nodes = membership.hosts(sources, cluster.spec.nodes)
     else:
         seen = bridge.view(Look(site.profile.spec.bridge, site.bridge, before, limits, now), said)
-        nodes = [membership.told(one, sources) for one in seen.nodes]
+        nodes, there = [membership.told(one, sources) for one in seen.nodes], seen.there
     expected = cluster.spec.nodes
     nodes = [one for one in nodes if one.name in expected or not heartbeats.forgotten(one, limits, now)]
     nodes = node_details.added(nodes, site.parts.storage, site.kubernetes)
-    membership.judge(site.profile, cluster, nodes, said)
+    membership.judge(site.profile, cluster, nodes, said, there)
     node_details.judge(nodes, site.kubernetes, said)
     by_hosts = site_view.view(nodes, site.profile.spec, site.agents, said)
     looked = parts.combined(parts.seen(site.parts, site.profile.spec, cluster, nodes), by_hosts.parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -11,10 +11,12 @@ from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.edge.edgecluster import (
     AGENT,
     FRESH,
+    MAX_NODES,
     MISSING,
     STALE,
     UNPROVEN,
     EdgeCluster,
+    EdgeClusterStatus,
     EdgeInput,
     EdgeNode,
 )
@@ -33,10 +35,12 @@ _MUTE: Final = "its agent tells nothing of bonds, links and DRBD: it has no --ed
 _AGENT: Final = {FRESH: conditions.TRUE, STALE: conditions.FALSE, UNPROVEN: conditions.UNKNOWN}
 
 
-def judge(profile: EdgeProfile, cluster: EdgeCluster, nodes: Sequence[EdgeNode], said: Findings) -> None:
-    """Say whether all nodes live, and whether they are those of the site."""
+def judge(
+    profile: EdgeProfile, cluster: EdgeCluster, nodes: Sequence[EdgeNode], said: Findings, there: int = 0
+) -> None:
+    """Say whether all nodes live, and whether they are those of the site; `there` may be more than shown."""
     _lives(nodes, said)
-    _expected(profile, cluster, nodes, said)
+    _expected(profile, cluster, nodes, max(there, len(nodes)), said)
 
 
 def _lives(nodes: Sequence[EdgeNode], said: Findings) -> None:
@@ -53,11 +57,16 @@ def _lives(nodes: Sequence[EdgeNode], said: Findings) -> None:
         said.good(findings.HEARTBEATS_FRESH)
 
 
-def _expected(profile: EdgeProfile, cluster: EdgeCluster, nodes: Sequence[EdgeNode], said: Findings) -> None:
+def _expected(
+    profile: EdgeProfile, cluster: EdgeCluster, nodes: Sequence[EdgeNode], there: int, said: Findings
+) -> None:
     names = {one.name for one in nodes}
     wanted, counts = set(cluster.spec.nodes), profile.spec.topology.nodes
     if lacking := sorted(wanted - names):
         said.bad(findings.NODES_EXPECTED, "NodesMissing", f"nothing is seen of {', '.join(lacking)}")
+    elif there > MAX_NODES:
+        text = f"there are {there} nodes, and a status has room for {MAX_NODES}: of others nothing is known"
+        said.bad(findings.NODES_EXPECTED, "TooManyNodes", text)
     elif wanted and (others := sorted(names - wanted)):
         said.bad(findings.NODES_EXPECTED, "NodesUnexpected", f"spec.nodes does not name {', '.join(others)}")
     elif len(nodes) > counts.maximum:
@@ -70,10 +79,18 @@ def _expected(profile: EdgeProfile, cluster: EdgeCluster, nodes: Sequence[EdgeNo
         said.good(findings.NODES_EXPECTED)
 
 
-def hosts(sources: Sources) -> list[EdgeNode]:
+def shown(names: Iterable[str], expected: Collection[str], before: EdgeClusterStatus) -> list[str]:
+    """Return the nodes that a status has room for: a flood hides none that shall be there, or was."""
+    known = {one.name for one in before.nodes}
+    first = sorted(set(names), key=lambda name: (name not in expected, name not in known, name))
+    return sorted(first[:MAX_NODES])
+
+
+def hosts(sources: Sources, expected: Collection[str] = ()) -> list[EdgeNode]:
     """Return the nodes as agents tell of them, where there is no bridge."""
     found = []
-    for name, host in sorted(sources.agents.hosts.items()):
+    for name in shown(sources.agents.hosts, expected, sources.before):
+        host = sources.agents.hosts[name]
         life = agent_life.judge(host, sources)
         node = EdgeNode(
             name=name, source=AGENT, heartbeat=life.word, message=life.why[:1024], digest=life.digest,
