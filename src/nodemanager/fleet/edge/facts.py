@@ -14,6 +14,8 @@ from nodemanager.api.edge.node_reports import NodeWork
 
 MAX_VALUE: Final = 65536
 """Longer values of a ConfigMap are not looked at: a state has a few words."""
+MAX_LISTED: Final = 10_000
+"""Objects of one kind that a site may have: more would keep the operator from everything else."""
 
 
 @dataclass(frozen=True, slots=True)
