@@ -90,20 +90,27 @@ class Client:
         return decode_page(resource, body)
 
     async def list(
-        self, resource: Resource[T], selection: Selection = EVERYWHERE, keep: Callable[[T], T] | None = None
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYWHERE,
+        keep: Callable[[T], T] | None = None,
+        *,
+        most: int | None = None,
     ) -> Page[T]:
         """Return a whole list as one page: read page by page, begun anew once when a page expired.
 
         With `keep`, it has of each object only what that returns, and never more of them than a small page.
+        A list of more than `most` is read no further, and is TooLong.
         """
         try:
-            return await self._all_pages(resource, selection, keep)
+            return await self._all_pages(resource, selection, keep, most)
         except errors.Gone:
-            page = await self.page(resource, selection, limit=0)
+            page = await self.page(resource, selection, limit=0 if most is None else most + 1)
+            _bound(resource, selection, page, most)
             return replace(page, items=_kept(page.items, keep))
 
     async def _all_pages(
-        self, resource: Resource[T], selection: Selection, keep: Callable[[T], T] | None
+        self, resource: Resource[T], selection: Selection, keep: Callable[[T], T] | None, most: int | None
     ) -> Page[T]:
         items: list[T] = []
         malformed: list[Malformed] = []
@@ -112,8 +119,10 @@ class Client:
             page = await self.page(resource, selection, limit=limit, continue_token=token)
             items += _kept(page.items, keep)
             malformed += page.malformed
+            whole = replace(page, items=items, malformed=malformed)
+            _bound(resource, selection, whole, most)
             if not (token := page.continue_token):
-                return replace(page, items=items, malformed=malformed)
+                return whole
 
     async def watch(
         self,
@@ -298,6 +307,11 @@ def _named_apply(
     meta = {"name": name, **({"namespace": namespace} if namespace else {}), **patch.body.get("metadata", {})}
     kind = {"apiVersion": resource.api_version, "kind": resource.kind}
     return replace(patch, body={**kind, **patch.body, "metadata": meta})
+
+
+def _bound(resource: Resource[T], selection: Selection, page: Page[T], most: int | None) -> None:
+    if most is not None and len(page.items) + len(page.malformed) > most:
+        raise errors.TooLong(f"cannot list {resource.qualified_name}{selection}: there are more than {most}")
 
 
 def _kept(items: list[T], keep: Callable[[T], T] | None) -> list[T]:

@@ -7,6 +7,7 @@
     |   +-- TimedOut            nothing within the time allowed
     |   +-- TlsError            the peer is not who the kubeconfig says
     |   +-- ProtocolError       an answer that is not HTTP or not JSON
+    +-- TooLong                 a list of more objects than were wanted
     +-- StatusError             the server answered, and said no
         +-- BadRequest 400      +-- Conflict 409          +-- TooManyRequests 429
         +-- Unauthorized 401    +-- AlreadyExists 409     +-- InternalError 500
@@ -62,6 +63,10 @@ class TlsError(TransportError):
 
 class ProtocolError(TransportError):
     """What arrived is not HTTP, or not the JSON it claims to be."""
+
+
+class TooLong(KubeError):
+    """A list has more objects than anybody wants to read of it."""
 
 
 class Cause(Struct):

@@ -163,8 +163,16 @@ class EdgeNode(Struct):
     digest: Annotated[str, meta("What tells one sign of life from another.", max_length=64)] = ""
     gone_since: Annotated[str | None, meta("Since when it is gone.", format="date-time")] = None
     agent: Annotated[
-        str, meta("Whether its agent is alive, as conditions have it; empty: it has none.", max_length=16)
+        str, meta("Whether its agent is alive: True, False, or Unknown; empty: it has none.", max_length=16)
     ] = ""
+    agent_digest: Annotated[
+        str,
+        meta("What tells one sign of life of its agent from another, where the bridge tells of its life.",
+             max_length=64),
+    ] = ""  # fmt: skip
+    agent_changed_at: Annotated[
+        str | None, meta("When the operator last saw a new one of its agent.", format="date-time")
+    ] = None
     agent_version: Annotated[str, meta("Version of its agent.", pattern=PRINTABLE, max_length=256)] = ""
     kernel: Annotated[str, meta("Its kernel.", pattern=PRINTABLE, max_length=256)] = ""
     tasks: Annotated[int, meta("How many tasks it has that have not ended.", minimum=0)] = 0

@@ -84,9 +84,11 @@ class KubeVirt:
         moves: list[str] = []
         for space in self._namespaces:
             where = Selection(space)
-            found = await ask_all(f"list virtual machines in {space}", self._client, INSTANCES, where)
+            found = await ask_all(
+                f"list virtual machines in {space}", self._client, INSTANCES, where, len(machines)
+            )
             machines += [_machine(one) for one in found]
-            ways = await ask_all(f"list migrations in {space}", self._client, MIGRATIONS, where)
+            ways = await ask_all(f"list migrations in {space}", self._client, MIGRATIONS, where, len(moves))
             # One without a phase has not begun, and has not ended either.
             moves += [f"{space}/{one.metadata.name}" for one in ways if one.status.phase not in _OVER]
         return MachineFacts(tuple(machines), tuple(moves))

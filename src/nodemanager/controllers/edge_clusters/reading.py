@@ -24,7 +24,7 @@ from nodemanager.api.rights.operator_rights import Right
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
 from nodemanager.fleet.edge.decoding import printable
-from nodemanager.fleet.edge.facts import BridgeFacts, Read, SeenDaemonSet
+from nodemanager.fleet.edge.facts import MAX_LISTED, BridgeFacts, Read, SeenDaemonSet
 from nodemanager.kube import core, errors, times
 from nodemanager.kube.core import CONFIG_MAPS, EVENTS
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
@@ -75,7 +75,8 @@ async def read(client: Client, bridge: Bridge) -> BridgeFacts:
 
     async def daemon_sets() -> Read:
         if bridge.daemon_set is not None:
-            sets.extend(_seen(one) for one in (await client.list(DAEMON_SETS, Selection(space))).items)
+            found = await client.list(DAEMON_SETS, Selection(space), most=MAX_LISTED)
+            sets.extend(_seen(one) for one in found.items)
         return Read()
 
     async def warnings() -> Read:

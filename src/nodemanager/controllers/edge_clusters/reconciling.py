@@ -7,18 +7,17 @@ import collections
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
-from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.edge.bridge_parts import Bridge
 from nodemanager.api.edge.edgecluster import (
     DEGRADED,
     EDGE_CLUSTERS,
     HEARTBEATS,
-    MAX_NODES,
     PHASES,
     UNKNOWN,
     EdgeCluster,
@@ -32,15 +31,16 @@ from nodemanager.client.subresources import write_status
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.edge_clusters import node_reading, reading
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
-from nodemanager.fleet.edge import deciding, node_details
+from nodemanager.fleet import lease_times
+from nodemanager.fleet.edge import deciding, membership, node_details
 from nodemanager.fleet.edge.deciding import Site
-from nodemanager.fleet.edge.facts import UNREAD, AgentFacts, BridgeFacts
+from nodemanager.fleet.edge.facts import UNREAD, AgentFacts, BridgeFacts, SignOfLife
 from nodemanager.fleet.edge.findings import Findings
 from nodemanager.fleet.edge.heartbeats import Limits
 from nodemanager.fleet.edge.node_details import KubernetesNodes
 from nodemanager.fleet.edge.parts import SitePartFacts
 from nodemanager.kube import selectors, times
-from nodemanager.kube.core import LEASES
+from nodemanager.kube.core import LEASES, Lease
 from nodemanager.kube.go import durations
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.cache import Change
@@ -66,6 +66,8 @@ class _Remembered:
 
     uid: str
     status: EdgeClusterStatus
+    at: float
+    """When that was, by the clock of the loop."""
 
 
 class SiteWatcher:
@@ -94,15 +96,16 @@ class SiteWatcher:
             self._forget(key)
             return None
         profile = self._context.caches.of(EDGE_PROFILES).get(ObjectKey("", cluster.spec.profile))
-        site = await self._look(self._remembering(key, cluster), profile)
+        began = asyncio.get_running_loop().time()
+        site = await self._look(key, self._remembering(key, cluster), profile)
         now = self._context.now()
         wanted = deciding.decide(site, now)
-        self._last[key] = _Remembered(cluster.metadata.uid, wanted)
-        self._measure(key, wanted, now)
+        self._last[key] = _Remembered(cluster.metadata.uid, wanted, began)
         if _due(cluster.status, wanted, profile, now):
             written = await write_status(self._context.client, EDGE_CLUSTERS, cluster, cluster.status, wanted)
             if written and wanted.phase != cluster.status.phase:
                 self._tell(cluster, wanted)
+        self._measure(key, wanted, now)  # what could not be written is not shown elsewhere as if it were
         return ReconcileResult(pause(profile))
 
     def _remembering(self, key: ObjectKey, cluster: EdgeCluster) -> EdgeCluster:
@@ -112,18 +115,18 @@ class SiteWatcher:
             return cluster
         return msgspec.structs.replace(cluster, status=last.status)
 
-    async def _look(self, cluster: EdgeCluster, profile: EdgeProfile | None) -> Site:
+    async def _look(self, key: ObjectKey, cluster: EdgeCluster, profile: EdgeProfile | None) -> Site:
         bridge = profile.spec.bridge if profile else None
         used = deciding.usable(cluster, profile, Findings(0))
         # Names in a profile that may not be used are nobody's business: they are not even asked for.
         if profile is None or not used:
-            return Site(cluster, profile, self._agents(cluster))
+            return Site(cluster, profile, self._agents(key, cluster))
         facts, seen, nodes = await asyncio.gather(  # so that who does not answer holds up nobody but itself
             self._bridge(bridge),
             self._read_parts(self._context.client, profile.spec, cluster.metadata.namespace),
             self._kubernetes(cluster, profile),
         )
-        return Site(cluster, profile, self._agents(cluster), facts, seen, nodes)
+        return Site(cluster, profile, self._agents(key, cluster), facts, seen, nodes)
 
     async def _bridge(self, bridge: Bridge | None) -> BridgeFacts:
         return await reading.read(self._context.client, bridge) if bridge is not None else UNREAD
@@ -133,22 +136,27 @@ class SiteWatcher:
         if not profile.spec.topology.observe_nodes:
             return None
         names = {*cluster.spec.nodes, *(one.name for one in cluster.status.nodes)}
-        names |= set() if profile.spec.bridge else self._agents(cluster).hosts.keys()
-        return await node_reading.read(self._context.client, sorted(names)[:MAX_NODES])
+        names |= set() if profile.spec.bridge else self._hosts(cluster).keys()
+        asked = membership.shown(names, cluster.spec.nodes, cluster.status)
+        return await node_reading.read(self._context.client, asked)
 
-    def _agents(self, cluster: EdgeCluster) -> AgentFacts:
-        caches, chosen = self._context.caches, cluster.spec.node_selector
-        hosts = {
+    def _hosts(self, cluster: EdgeCluster) -> dict[str, ManagedNode]:
+        chosen = cluster.spec.node_selector
+        return {
             one.metadata.name: one
-            for one in caches.of(MANAGED_NODES).values()
+            for one in self._context.caches.of(MANAGED_NODES).values()
             if chosen is None or selectors.matches(chosen, one.metadata.labels)
         }
+
+    def _agents(self, key: ObjectKey, cluster: EdgeCluster) -> AgentFacts:
+        caches, hosts, last = self._context.caches, self._hosts(cluster), self._last.get(key)
         leases, space = caches.of(LEASES), cluster.metadata.namespace
         found = {name: leases.get(ObjectKey(space, account_name(name))) for name in hosts}
-        beats = {name: one.spec.renew_time or "" for name, one in found.items() if one is not None}
+        beats = {name: _sign(one) for name, one in found.items() if one is not None}
+        steady = not leases.interrupted and (last is None or leases.steady_since <= last.at)
         tasks = [one for one in caches.of(NODE_TASKS).values() if one.status.phase not in ENDED]
         counts = collections.Counter(one.spec.node_name for one in tasks)
-        return AgentFacts(hosts, counts, node_details.work(tasks, hosts), beats)
+        return AgentFacts(hosts, counts, node_details.work(tasks, hosts), beats, steady)
 
     def _tell(self, cluster: EdgeCluster, wanted: EdgeClusterStatus) -> None:
         before = cluster.status.phase or "new"
@@ -171,6 +179,11 @@ class SiteWatcher:
         self._last.pop(key, None)
         for family in (self._phases, self._nodes, self._looked):
             family.remove_matching(name=key.name)
+
+
+def _sign(lease: Lease) -> SignOfLife:
+    lasts = lease_times.believed(lease.spec.lease_duration_seconds)
+    return SignOfLife(lease.spec.renew_time or "", timedelta(seconds=lasts))
 
 
 def build(context: ControllerContext) -> Reconcile:
@@ -227,4 +240,7 @@ def _news(status: EdgeClusterStatus) -> EdgeClusterStatus:
 
 def _steady(node: EdgeNode) -> EdgeNode:
     report = node.report and msgspec.structs.replace(node.report, changed_at=None, digest="")
-    return msgspec.structs.replace(node_details.steady(node), changed_at=None, digest="", report=report)
+    return msgspec.structs.replace(
+        node_details.steady(node), changed_at=None, digest="", agent_changed_at=None, agent_digest="",
+        report=report,
+    )  # fmt: skip

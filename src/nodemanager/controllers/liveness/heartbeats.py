@@ -19,11 +19,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-DEFAULT_DURATION: Final = 60.0
-MIN_DURATION: Final = 10.0
-MAX_DURATION: Final = 600.0
-"""A host says how long its Lease lasts; it can neither flood us nor hide for a week by that."""
-
+from nodemanager.fleet import lease_times
+from nodemanager.fleet.lease_times import DEFAULT_DURATION
 
 PATIENCE: Final = 1.4
 """Durations after which a Lease that was not renewed means silence."""
@@ -80,7 +77,7 @@ class Heartbeats:
 
     def saw(self, host: str, renewed: str, duration: float | None, now: float) -> bool:
         """Take note of a Lease; tell whether it was renewed since we saw it last."""
-        seconds = min(max(duration or DEFAULT_DURATION, MIN_DURATION), MAX_DURATION)
+        seconds = lease_times.believed(duration)
         known = self._known.get(host)
         self._missing.pop(host, None)
         if known is None:

@@ -44,6 +44,8 @@ class BridgeView:
     parts: Mapping[str, PartHealth] = field(default_factory=dict)
     anything: bool = True
     """Whether there is any trace of the DaemonSet."""
+    there: int = 0
+    """How many nodes leave signs of life; more than are shown, where a status has no room for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,8 @@ def view(look: Look, said: Findings) -> BridgeView:
     if bridge.component:  # told, but nothing follows from it: Events are no state
         inputs.append(_input(look, f"Events of {bridge.component}", facts.events_read))
     anything = bool(ours or nodes or facts.state.answer != MISSING)
-    return BridgeView(decoded, observed, nodes, inputs, _parts(look, decoded, current=current), anything)
+    parts, there = _parts(look, decoded, current=current), len(heartbeats.names(bridge, facts.heartbeats))
+    return BridgeView(decoded, observed, nodes, inputs, parts, anything, there)
 
 
 def _inputs(look: Look, state: DecodedState | str, ours: list[SeenDaemonSet]) -> list[EdgeInput]:

@@ -49,12 +49,11 @@ from nodemanager.fleet.edge import (
     profile_versions,
 )
 from nodemanager.fleet.edge.bridge import BridgeView, Look
-from nodemanager.fleet.edge.facts import UNREAD, AgentFacts, BridgeFacts
+from nodemanager.fleet.edge.facts import UNREAD, AgentFacts, BridgeFacts, Sources
 from nodemanager.fleet.edge.findings import Findings
 from nodemanager.fleet.edge.heartbeats import Limits
 from nodemanager.fleet.edge.hosts import site_view
 from nodemanager.fleet.edge.hosts.site_view import HostsView
-from nodemanager.fleet.edge.membership import Sources
 from nodemanager.fleet.edge.node_details import KubernetesNodes
 from nodemanager.fleet.edge.parts import NOBODY, SitePartFacts
 from nodemanager.kube import conditions, times
@@ -152,21 +151,22 @@ def decide(site: Site, now: datetime) -> EdgeClusterStatus:
         return _unlooked(before, _status(before, said, verdict, now))
     limits, sources = Limits.of(site.profile.spec.thresholds), Sources(site.profile, site.agents, before, now)
     if site.profile.spec.bridge is None:
-        seen = None
-        nodes = membership.hosts(sources)
+        seen, there = None, len(site.agents.hosts)
+        nodes = membership.hosts(sources, cluster.spec.nodes)
     else:
         seen = bridge.view(Look(site.profile.spec.bridge, site.bridge, before, limits, now), said)
-        nodes = [membership.told(one, sources) for one in seen.nodes]
+        nodes, there = [membership.told(one, sources) for one in seen.nodes], seen.there
     expected = cluster.spec.nodes
     nodes = [one for one in nodes if one.name in expected or not heartbeats.forgotten(one, limits, now)]
     nodes = node_details.added(nodes, site.parts.storage, site.kubernetes)
-    membership.judge(site.profile, cluster, nodes, said)
+    membership.judge(site.profile, cluster, nodes, said, there)
     node_details.judge(nodes, site.kubernetes, said)
     by_hosts = site_view.view(nodes, site.profile.spec, site.agents, said)
     looked = parts.combined(parts.seen(site.parts, site.profile.spec, cluster, nodes), by_hosts.parts)
     whole = parts.combined(seen.parts if seen else {}, looked)
-    if seen is not None or looked:
-        parts.judge(whole, looked, said)
+    whole |= parts.unobserved(whole, site.profile.spec, nodes)
+    if seen is not None or whole:
+        parts.judge(whole, looked, said, parts.required(site.profile.spec))
     status = _status(before, said, _phase(before, seen, nodes, by_hosts, said), now)
     return _with_parts(_detailed(status, nodes, seen, site, used), whole, site, now)
 

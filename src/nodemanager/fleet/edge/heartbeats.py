@@ -64,7 +64,7 @@ def nodes(
         return unseen(before, "its signs of life could not be read")
     known = {one.name: one for one in before.nodes if one.source == BRIDGE}
     looked, data, prefix = times.parse(before.observed_at), read.data, bridge.heartbeats.key_prefix
-    there = {key.removeprefix(prefix) for key in data if key.startswith(prefix)} - {""}
+    there = names(bridge, read)
     mark = _mark(bridge)
     # A flood of names hides none that was there before.
     shown = sorted(sorted(there, key=lambda name: (name not in known, name))[:MAX_NODES])
@@ -74,6 +74,12 @@ def nodes(
     ]
     gone = [_gone(one, now) for name, one in known.items() if name not in there]
     return [*found, *gone][:MAX_NODES]
+
+
+def names(bridge: Bridge, read: Read) -> set[str]:
+    """Return who leaves signs of life."""
+    prefix = bridge.heartbeats.key_prefix
+    return {key.removeprefix(prefix) for key in read.data if key.startswith(prefix)} - {""}
 
 
 def unseen(before: EdgeClusterStatus, why: str) -> list[EdgeNode]:

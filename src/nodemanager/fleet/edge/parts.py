@@ -101,6 +101,21 @@ def wanted(spec: EdgeProfileSpec, cluster: EdgeCluster) -> Wanted:
     )
 
 
+def required(spec: EdgeProfileSpec) -> list[str]:
+    """Return the parts of which somebody has to tell how they are: else a site is not known to be well."""
+    network = ["network"] if spec.network is not None else []
+    return [*network, *(["storage"] if spec.storage.mode == REPLICATED else [])]
+
+
+def unobserved(
+    parts: Mapping[str, PartHealth], spec: EdgeProfileSpec, nodes: Sequence[EdgeNode]
+) -> dict[str, PartHealth]:
+    """Return the parts of which somebody has to tell and nobody does, with who might."""
+    mute = ", ".join(one.name for one in nodes if one.report is None)
+    said = printable(f"nothing is told by {mute}" if mute else "")
+    return {one: PartHealth(state=NOT_OBSERVED, said=said) for one in required(spec) if one not in parts}
+
+
 def combined(told: Mapping[str, PartHealth], looked: Mapping[str, PartHealth]) -> dict[str, PartHealth]:
     """Return, for each part, the worse of its reported and observed states; if equal, the observed one."""
     found = dict(told)
@@ -109,8 +124,16 @@ def combined(told: Mapping[str, PartHealth], looked: Mapping[str, PartHealth]) -
     return found
 
 
-def judge(parts: Mapping[str, PartHealth], looked: Mapping[str, PartHealth], said: Findings) -> None:
-    """Report the parts that are unwell, and those whose state is unknown although they were looked at."""
+def judge(
+    parts: Mapping[str, PartHealth],
+    looked: Mapping[str, PartHealth],
+    said: Findings,
+    must: Collection[str] = (),
+) -> None:
+    """Report the parts that are unwell, and those whose state is unknown although they were looked at.
+
+    Of one that `must` be told of it is not enough to have been looked at by somebody who does not see it.
+    """
     lost = [f"{name}: {one.said}" for name, one in looked.items() if one.state == UNKNOWN]
     if lost:
         said.untold(findings.PARTS_SEEN, "PartUnknown", "; ".join(lost))
@@ -120,9 +143,10 @@ def judge(parts: Mapping[str, PartHealth], looked: Mapping[str, PartHealth], sai
     unseen = {name for name, one in parts.items() if one.state == UNKNOWN and one == looked.get(name)}
     unwell = [f"{name}: {_plain(one.said)}" for name, one in parts.items() if one.state == UNHEALTHY]
     untold = [
-        name
+        f"{name} ({one.said})" if one.said and one.state == NOT_OBSERVED else name
         for name, one in parts.items()
-        if (one.state == UNKNOWN and name not in unseen) or (one.state == NOT_OBSERVED and name not in looked)
+        if (one.state == UNKNOWN and name not in unseen)
+        or (one.state == NOT_OBSERVED and (name not in looked or name in must))
     ]
     if unwell:
         said.bad(findings.PARTS_HEALTHY, "PartUnhealthy", "; ".join(unwell))

@@ -97,7 +97,7 @@ def _proc(root: str | Path) -> str | None:
 
 
 def bounded(version: str, found: list[DrbdResource]) -> DrbdState:
-    """Return what a status has room for: of too many, those that are unwell first; pure."""
+    """Return what a status has room for: of too many, those that are unwell first; the rest as numbers."""
     kept: list[DrbdResource] = []
     room = MAX_ENTRIES
     single = {one.name: one for one in map(_cut, found)}
@@ -107,7 +107,11 @@ def bounded(version: str, found: list[DrbdResource]) -> DrbdState:
             break
         kept.append(one)
     kept.sort(key=lambda one: one.name)
-    return DrbdState(version=version, resources=kept, omitted=len(found) - len(kept))
+    omitted = len(found) - len(kept)
+    unwell = sum(bool(unclean(one)) for one in found) - sum(bool(unclean(one)) for one in kept)
+    return DrbdState(
+        version=version, resources=kept, omitted=omitted, omitted_unwell=max(0, unwell) if omitted else None
+    )
 
 
 def _cut(one: DrbdResource) -> DrbdResource:

@@ -25,6 +25,7 @@ from nodemanager.backends.storage.seam import (
     StorageChange,
     VolumeSnapshot,
 )
+from nodemanager.fleet.edge.facts import MAX_LISTED
 from nodemanager.fleet.edge.storage import facts, judging
 from nodemanager.fleet.edge.storage.facts import StorageFacts
 from nodemanager.kube.wording import plural
@@ -34,8 +35,6 @@ AUTOPLACE: Final = "AutoplaceTarget"
 AUTO_EVICT: Final = "DrbdOptions/AutoEvictAllowEviction"
 """Whether LINSTOR gives up a node that is away for an hour; that of a node counts before that of all."""
 FROZEN: Final = {AUTOPLACE: "false", AUTO_EVICT: "false"}
-MAX_LISTED: Final = 10_000
-"""More would keep the operator from everything else while it looks at them."""
 _NONE: Final = StorageChange(changed=False)
 _CLONE: Final = {"COMPLETE": READY, "FAILED": FAILED}
 _SUCCESSFUL: Final = "SUCCESSFUL"

@@ -45,6 +45,16 @@ def is_well(resource: DrbdResource) -> bool:
     return not any(faults_here(resource)) and not any(_unknown_here(resource))
 
 
+def omitted_unwell(state: DrbdState) -> int | None:
+    """Return how many of the resources that a host leaves out are not known to be well; None: not told.
+
+    An agent of before does not say. But it tells of those first: if there is room for others, these are all.
+    """
+    if state.omitted_unwell is not None:
+        return min(state.omitted_unwell, state.omitted)
+    return 0 if not state.omitted or any(map(is_well, state.resources)) else None
+
+
 def faults_here(resource: DrbdResource) -> Iterator[str]:
     """Yield what a host sees that is wrong with one of its resources."""
     if resource.suspended not in ("", RUNS):
@@ -118,6 +128,13 @@ def _unproven(volume: DrbdVolume | DrbdPeerVolume) -> bool:
     return volume.disk == DISKLESS and volume.client is None
 
 
+def _left_out(host: str, state: DrbdState) -> str:
+    """Return what is not told of the resources for which a status has no room, but that they are unwell."""
+    if (unwell := omitted_unwell(state)) is None:
+        return f"{host}: nothing is told of {plural(state.omitted, 'more resource')}"
+    return f"{host}: {plural(unwell, 'more resource')} not known to be well" if unwell else ""
+
+
 def judge(told: Mapping[str, DrbdState | None], copies: int, *, complete: bool = True) -> StorageVerdict:
     """Say how the resources of hosts are, of which there shall be so many copies on all hosts of the site.
 
@@ -125,6 +142,7 @@ def judge(told: Mapping[str, DrbdState | None], copies: int, *, complete: bool =
     """
     faults: list[str] = []
     unknown = [f"{host}: {one.error}" for host, one in told.items() if one is not None and one.error]
+    unknown += [text for host, one in told.items() if one is not None and (text := _left_out(host, one))]
     holders: dict[str, int] = {}
     for host, seen in told.items():
         for resource in seen.resources if seen is not None else ():

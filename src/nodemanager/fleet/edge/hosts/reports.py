@@ -55,10 +55,14 @@ def bond(state: EdgeState, spec: EdgeProfileSpec) -> BondState | None:
 
 
 def report(
-    host: ManagedNode, spec: EdgeProfileSpec, before: NodeReport | None, now: datetime
+    host: ManagedNode, life: str, spec: EdgeProfileSpec, before: NodeReport | None, now: datetime
 ) -> NodeReport | None:
-    """Return what to show of what a host tells; None where it tells nothing, and never values of before."""
+    """Return what to show of what a host tells; None where it tells nothing, and never values of before.
+
+    `life` is what is known of the life of its agent: whose Alive=True may be old is not believed.
+    """
     edge, state = host.status.edge, freshness(host)
+    state = life if state == FRESH else state
     if edge is None:
         return None
     if state != FRESH:
@@ -99,11 +103,12 @@ def _drbd(found: DrbdState) -> ReportedDrbd:
     done = [part for one in syncs for part in replication.progress(one)]
     amounts = [volume.out_of_sync for one in found.resources for peer in one.peers for volume in peer.volumes]
     known = [amount for amount in amounts if amount is not None]
+    unwell = replication.omitted_unwell(found)
+    others = found.omitted - (found.omitted if unwell is None else unwell)
     return ReportedDrbd(
         resources=min(len(found.resources) + found.omitted, MOST),
-        # Those that are left out of a long list are those with which nothing is wrong.
-        well=min(found.omitted + sum(replication.is_well(one) for one in found.resources), MOST),
+        well=min(others + sum(replication.is_well(one) for one in found.resources), MOST),
         syncing=len(syncs),
         done=min(done, default=None),
-        out_of_sync=min(sum(known), MOST) if len(known) == len(amounts) else None,
+        out_of_sync=min(sum(known), MOST) if len(known) == len(amounts) and unwell == 0 else None,
     )

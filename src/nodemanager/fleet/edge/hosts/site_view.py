@@ -8,6 +8,7 @@ from typing import Final
 
 from nodemanager.api.common.edge_state import EdgeState
 from nodemanager.api.edge.edgecluster import (
+    FRESH,
     HEALTHY,
     NOT_OBSERVED,
     UNHEALTHY,
@@ -21,7 +22,7 @@ from nodemanager.fleet.edge import findings
 from nodemanager.fleet.edge.decoding import printable
 from nodemanager.fleet.edge.facts import AgentFacts
 from nodemanager.fleet.edge.findings import Findings
-from nodemanager.fleet.edge.hosts import replication, reports, site_network
+from nodemanager.fleet.edge.hosts import replication, site_network
 from nodemanager.fleet.edge.storage.judging import StorageVerdict
 
 ACTIVE_BOOTS: Final = ("", "active", "livecd")
@@ -48,7 +49,8 @@ def view(nodes: Sequence[EdgeNode], spec: EdgeProfileSpec, agents: AgentFacts, s
     if not tellers:
         return NOTHING
     hosts = {one.name: agents.hosts[one.name] for one in tellers}
-    told = {name: state for name, host in hosts.items() if (state := reports.current(host)) is not None}
+    fresh = [one.name for one in tellers if one.report is not None and one.report.state == FRESH]
+    told = {name: state for name in fresh if (state := hosts[name].status.edge) is not None}
     silent = [one.name for one in tellers if one.name not in told]
     mute = [one.name for one in nodes if one.report is None]
     _booted(told, said)
