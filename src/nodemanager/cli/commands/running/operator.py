@@ -24,10 +24,10 @@ from nodemanager.controllers.registration import Entry
 from nodemanager.fleet.audit.settings import AuditSettings
 from nodemanager.host.process import allocator, runner
 from nodemanager.kube import errors
-from nodemanager.runtime import metrics, probes, process_metrics, sign_of_life
+from nodemanager.runtime import metrics, probes, process_metrics, unelected_lease
 from nodemanager.runtime.manager import PartFailed, StopTimedOut
 from nodemanager.runtime.parts import LeadershipLost
-from nodemanager.runtime.sign_of_life import SignOfLife
+from nodemanager.runtime.unelected_lease import UnelectedLease
 
 YOUNG: Final = 50_000
 """New objects, at most, before somebody looks for cycles: the static program begins with more."""
@@ -135,8 +135,8 @@ async def _run_until_deposed(settings: connect.Settings, options: Options) -> No
         operator = assembly.assemble(given, entries)
         _add_servers(operator, options, registry, {"api": requests.unanswered})
         if not options.leader_elect:  # else nobody could tell that it is there, and judges who is alive
-            sign = assembly.lease(client, settings.namespace, sign_of_life.TIMINGS)
-            operator.manager.add(SignOfLife(sign))
+            sign = assembly.lease(client, settings.namespace, unelected_lease.TIMINGS)
+            operator.manager.add(UnelectedLease(sign))
         log.info("nodemanager %s operator, namespace %s, %s", __version__, settings.namespace, config.source)
         gc.freeze()  # what is imported stays: full collections that skip it are several times shorter
         gc.set_threshold(min(gc.get_threshold()[0], YOUNG))

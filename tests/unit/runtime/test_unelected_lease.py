@@ -11,7 +11,7 @@ from typing import Any
 from nodemanager.client.verbs import Client
 from nodemanager.kube import times
 from nodemanager.runtime.lease import Clocks, LeaseLock
-from nodemanager.runtime.sign_of_life import TIMINGS, SignOfLife
+from nodemanager.runtime.unelected_lease import TIMINGS, UnelectedLease
 from support import virtual_time
 from support.lease_api import LeaseApi, Link
 
@@ -34,7 +34,7 @@ def lock(link: Link, identity: str) -> LeaseLock:
 
 @contextlib.asynccontextmanager
 async def shown(link: Link, identity: str = "one") -> AsyncIterator[asyncio.Task[None]]:
-    task = asyncio.create_task(SignOfLife(lock(link, identity)).run())
+    task = asyncio.create_task(UnelectedLease(lock(link, identity)).run())
     try:
         yield task
     finally:

@@ -22,7 +22,7 @@ One that was killed has its Lease again after half a minute."""
 
 
 @dataclass(frozen=True, slots=True)
-class SignOfLife:
+class UnelectedLease:
     """A part that takes a Lease if it is free, renews it, and gives it back; it never stops any work."""
 
     lock: LeaseLock
