@@ -162,15 +162,15 @@ class TaskEngine:
         self, entry: Entry, place: int, performer: Performer, work: Awaitable[AttemptResult], *,
         undoing: bool = False,
     ) -> Entry:  # fmt: skip
-        """Wait for a try, and write down its end; though we are to stop, if it is not to be broken off."""
+        """Wait for a try and record its end; if the agent has to stop, an UNBROKEN try is finished first."""
         doing, ended = asyncio.ensure_future(_foreseen(work)), self._undone if undoing else self._ended
         if performer.DROPPED:
             return ended(entry, place, await self._unless_withdrawn(entry, doing))
         try:
             await (asyncio.shield(doing) if performer.UNBROKEN else doing)
         except asyncio.CancelledError:
-            result = await doing  # told to stop again, we do
-            if result.succeeded:  # else it may be us who stopped it
+            result = await doing  # a second request to stop ends this wait
+            if result.succeeded:  # a failure may be the effect of our own stop
                 ended(entry, place, result)
             raise
         return ended(entry, place, doing.result())

@@ -1,6 +1,6 @@
-"""Which hosts have a pod that asks for time: asked right before a host would begin, and then now and again.
+"""Finds hosts with pods that ask for time: right before a host would begin, and later from time to time.
 
-A cluster has too many pods to keep all of them in memory. Whoever is started anew asks once more.
+A cluster has too many pods to keep all of them in memory. An operator that restarts looks again.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from nodemanager.fleet.maintenance.protected_pods import Protection
 from nodemanager.kube import errors
 
 AGAIN: Final = timedelta(seconds=30)
-"""How often the pods of a host are asked again, unless they said a time before that."""
+"""How often the pods of a host are looked at again, unless a pod named an earlier time."""
 AT_ONCE: Final = 20
-"""Of how many hosts in one look, so that many that ask do not hold up the others."""
+"""How many hosts one look asks about again, so that many protected hosts do not delay the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProtectedHosts:
-    """What was found, by maintenance and host: one that moves no pods does not ask."""
+    """The results by maintenance and host; a maintenance that moves no pods does not ask."""
 
     client: Client
     _found: dict[tuple[str, str], tuple[Protection, datetime]] = field(default_factory=dict)

@@ -1,4 +1,7 @@
-"""The nodes of a site: what agents tell of them, and whether they are those that it shall have. Pure."""
+"""The nodes of a site: what agents report about them, and whether they are the nodes that it should have.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -30,22 +33,22 @@ from nodemanager.fleet.edge.hosts import reports
 from nodemanager.kube import conditions, times
 
 AGENTS: Final = "Signs of life of agents"
-"""What is looked at, for people."""
+"""The name of this source, for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What nodes are told of with."""
+    """The sources of facts about nodes."""
 
     profile: EdgeProfile
     agents: AgentFacts
     before: EdgeClusterStatus
-    """What the look before has seen."""
+    """What the look before this one saw."""
     now: datetime
 
 
 def judge(profile: EdgeProfile, cluster: EdgeCluster, nodes: Sequence[EdgeNode], said: Findings) -> None:
-    """Say whether all nodes live, and whether they are those of the site."""
+    """Judge whether all nodes live, and whether they are the nodes of the site."""
     _lives(nodes, said)
     _expected(profile, cluster, nodes, said)
 
@@ -82,7 +85,7 @@ def _expected(profile: EdgeProfile, cluster: EdgeCluster, nodes: Sequence[EdgeNo
 
 
 def hosts(sources: Sources) -> list[EdgeNode]:
-    """Return the nodes as agents tell of them, where there is no bridge."""
+    """Return the nodes as agents report them, where there is no bridge."""
     found = []
     for name, host in sorted(sources.agents.hosts.items()):
         alive = conditions.get(host.status.conditions, node_conditions.ALIVE)
@@ -97,7 +100,7 @@ def hosts(sources: Sources) -> list[EdgeNode]:
 
 
 def _beat(name: str, host: ManagedNode, sources: Sources) -> tuple[str, str | None]:
-    """Return the digest of the last heartbeat of a host, and when it was: never later than it really was.
+    """Return the digest of a host's last heartbeat, and its time: never later than it really was.
 
     This is for people to read. Whether the host is alive is decided elsewhere, from its Lease.
     """
@@ -109,7 +112,7 @@ def _beat(name: str, host: ManagedNode, sources: Sources) -> tuple[str, str | No
     if before is None or not before.digest or not digest:
         return digest, None
     looked = times.parse(sources.before.observed_at)
-    if looked is None or sources.now < looked:  # nobody knows for how long nothing was seen
+    if looked is None or sources.now < looked:  # it is unknown for how long no change was seen
         return digest, None
     return digest, before.changed_at if before.digest == digest else times.rfc3339(looked)
 
@@ -124,7 +127,7 @@ def told_input(nodes: Sequence[EdgeNode]) -> EdgeInput:
 
 
 def told(node: EdgeNode, sources: Sources) -> EdgeNode:
-    """Return a node with what its agent tells of it."""
+    """Return a node with the report of its agent."""
     agents, profile = sources.agents, sources.profile
     host = agents.hosts.get(node.name)
     if host is None:

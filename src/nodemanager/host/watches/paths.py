@@ -1,7 +1,7 @@
 """Watches paths with inotify: what is there, what is not there yet, and every directory on the way.
 
-Of a file its inode is watched, for writes and attributes; of the directories above it only that
-entries come and go, so that a neighbour which is written all day long costs nothing.
+A file is watched by its inode, for writes and attributes. The directories above it are watched only
+for entries that come and go, so a neighbouring file that is written all day long costs nothing.
 
     Interest --PathWatch--> ways and their ends --Inodes--> inotify --PathWatch--> Inbox
 """
@@ -25,9 +25,9 @@ from nodemanager.kube.wording import plural
 
 __all__ = ["Interest", "PathWatch"]
 WRITING: Final = SettleTime(0.004, 0.004)
-"""Who has a file open and writes into it gets a moment to finish."""
+"""A program that writes into an open file gets a moment to finish."""
 AT_A_TIME: Final = 256
-"""Paths armed before others get their turn."""
+"""How many paths are armed before others get their turn."""
 _LOST: Final = GONE | inotify.IGNORED | inotify.UNMOUNT
 _OURS: Final = PREFIX.encode()
 
