@@ -1,6 +1,6 @@
-"""One look at a maintenance: go on with the hosts in work, decide, begin with others, and say how far it is.
+"""One look at a maintenance: continue with hosts in work, decide, begin with others, and report.
 
-What is remembered is in the objects alone: claims on hosts, tasks, and the run in the status. So it does not
+All memory is in the objects: claims on hosts, tasks, and the run in the status. So it does not
 matter which process looks next, nor at which write the last one was killed.
 """
 
@@ -71,7 +71,7 @@ from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.controller import Reconcile, ReconcileResult
 
 BUSY_SECONDS: Final = 2.0
-"""While a Node is drained or a host is proven, for which nobody wakes us."""
+"""How often to look while a Node is drained or a host is proven, because no event comes then."""
 CATCH_UP: Final = 0.05
 DECISION_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5)
 TTL: Final = timedelta(days=1)
@@ -154,7 +154,7 @@ class Maintainer:
         return await self._decide(seen, about, problem, soon)
 
     async def _see_to_hosts(self, key: ObjectKey) -> ReconcileResult | None:
-        """Look at what hosts ask for by themselves: upgrades, or turns to put back what drifted."""
+        """Look at the requests of hosts: for upgrades, or for turns to repair drift."""
         if key.name == waking.REPAIRS:
             again = await self._repairs.look(key.namespace, self._now())
             return ReconcileResult(again) if again is not None else None
@@ -182,7 +182,7 @@ class Maintainer:
         return gates_of(seen.maintenance, self._asker.answers, seen.now)
 
     def _facts(self, seen: MaintenanceSnapshot) -> dict[str, HostFacts]:
-        """Return what is known of the hosts that matter to a maintenance, with what we wrote meanwhile."""
+        """Return the facts about the hosts that matter to a maintenance, with our own writes."""
         gates = self._gates(seen)
         owners = {one.metadata.uid for one in self._maintenances.values()}
         found: dict[str, HostFacts] = {}
@@ -198,7 +198,7 @@ class Maintainer:
         return found
 
     async def _rooms(self, namespace: str) -> list[tuple[str, BudgetRoom]]:
-        """Return what the budgets of all maintenances leave that have a run."""
+        """Return what is left of the budgets of all maintenances that have a run."""
         found: list[tuple[str, BudgetRoom]] = []
         for one in self._maintenances.values():
             if one.metadata.namespace != namespace or one.status.run is None:
@@ -209,7 +209,7 @@ class Maintainer:
         return found
 
     def _undertaking(self, seen: MaintenanceSnapshot) -> tuple[Undertaking, Problem | None]:
-        """Return what holds for all visits now, and what keeps hosts from being begun with."""
+        """Return the rules for all visits now, and what prevents hosts from beginning."""
         about, problem = undertaking.of_run(seen, self._inputs)
         problem = problem or gates_of(seen.maintenance).problem
         if problem is None and about.rules.cordons and (why := self._caches.of(NODES).refused):
@@ -274,7 +274,7 @@ class Maintainer:
         )
 
     async def _preview(self, seen: MaintenanceSnapshot, problem: Problem | None) -> ReconcileResult:
-        """Have hosts asked what a run would do, then take the request off."""
+        """Let hosts be asked what a run would do, then remove the request."""
         maintenance = seen.maintenance
         found = passes.look(upcoming.upkeep(seen), None, maintenance.metadata.uid, seen.now)
         run = upcoming.run_of(maintenance, found, seen.now, begins=problem is None)
@@ -282,12 +282,12 @@ class Maintainer:
             news = await self._previews.answer(seen, run, self._facts(seen))
         except (errors.Conflict, errors.NotFound):  # a host has changed, or is gone: ask again
             return ReconcileResult(CONFLICT)
-        except errors.KubeError as error:  # the run does not wait until somebody can be asked
+        except errors.KubeError as error:  # the run does not wait until hosts can be asked
             said = f"cannot ask hosts what an upgrade would do: {error}; ask again once that is mended"
             news = News(previewing.REFUSED, said, bad=True)
         try:
             await self._writer.answered(maintenance, news)
-        except (errors.Conflict, errors.NotFound):  # somebody asks anew, or has deleted it
+        except (errors.Conflict, errors.NotFound):  # a new request was written, or it was removed
             return ReconcileResult(CONFLICT)
         return ReconcileResult(CATCH_UP)
 
