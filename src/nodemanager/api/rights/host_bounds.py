@@ -112,7 +112,7 @@ _SHORT_EVENT = " && ".join(
         f"{_text('type')} in ['', 'Normal', 'Warning']",
     )
 )
-_OWN_VOICE = " && ".join(
+_OWN_SOURCE = " && ".join(
     (
         *(f"{_text(field)} in ['', variables.host]" for field in ("source.host", "reportingInstance")),
         *(f"{_text(field)} != '{PREFIX}{OPERATOR}'" for field in ("source.component", "reportingComponent")),
@@ -151,7 +151,7 @@ CHECKS: Final = (
     ),
     Check(
         "events",
-        f"{DELETE} || ({_OWN_VOICE})",
+        f"{DELETE} || ({_OWN_SOURCE})",
         "a host may only record Events in its own name: source.host and reportingInstance are its own, and"
         " the component is not the operator",
     ),

@@ -14,7 +14,7 @@ from typing import Final
 
 from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.controllers.node_maintenances.ahead import HostsAhead
-from nodemanager.controllers.node_maintenances.observing import HostSight
+from nodemanager.controllers.node_maintenances.observing import HostObservation
 from nodemanager.controllers.node_maintenances.protecting import ProtectedHosts
 from nodemanager.controllers.node_maintenances.undertaking import MaintenanceSnapshot
 from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver, Visited
@@ -46,7 +46,7 @@ class HostsInWork:
     hosts: HostsAhead
     driver: VisitDriver
     protected: ProtectedHosts
-    sight: HostSight
+    observation: HostObservation
 
     async def go_on(
         self, seen: MaintenanceSnapshot, about: Undertaking, facts: Mapping[str, HostFacts]
@@ -68,7 +68,7 @@ class HostsInWork:
             if known is None or not isinstance(claim, Claim) or claim.uid != uid:
                 continue
             if claim.holds or (claim.state is State.HALTED and claim.reason is Reason.HOST_LOST):
-                heard = self.sight.heard(host, known)
+                heard = self.observation.heard(host, known)
                 found.append(Visited(host, heard, claim, of_host.get(host.metadata.name, ())))
         return found
 

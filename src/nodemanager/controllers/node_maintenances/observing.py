@@ -111,7 +111,7 @@ class HostsKnown:
 
 
 @dataclass(frozen=True, slots=True)
-class HostSight:
+class HostObservation:
     """The facts about hosts, for any kind of work on them."""
 
     nodes: Cache[Node]

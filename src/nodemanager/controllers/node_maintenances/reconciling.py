@@ -43,7 +43,7 @@ from nodemanager.controllers.node_maintenances.hosts_in_work import (
     HostsInWork,
 )
 from nodemanager.controllers.node_maintenances.inputs import InputReader, Problem
-from nodemanager.controllers.node_maintenances.observing import HostSight, SignsOfLife
+from nodemanager.controllers.node_maintenances.observing import HostObservation, SignsOfLife
 from nodemanager.controllers.node_maintenances.orders import Orders
 from nodemanager.controllers.node_maintenances.previewing import Previewer
 from nodemanager.controllers.node_maintenances.protecting import ProtectedHosts
@@ -97,20 +97,20 @@ class Maintainer:
         self._asker = Asker(context.client, context.now, context.queue.add)
         caches.of(CONFIG_SETS).add_index(changing_hosts.UNDER_WAY, changing_hosts.under_way)
         changing = ChangingHosts(caches.of(CONFIG_SETS))
-        self._sight = HostSight(caches.of(NODES), SignsOfLife(context.now), changing)
-        caches.of(LEASES).subscribe(self._sight.signs.saw)
-        caches.of(MANAGED_NODES).subscribe(self._sight.forget)
-        self._work = HostsInWork(self._hosts, self._driver, self._protected, self._sight)
+        self._observation = HostObservation(caches.of(NODES), SignsOfLife(context.now), changing)
+        caches.of(LEASES).subscribe(self._observation.signs.saw)
+        caches.of(MANAGED_NODES).subscribe(self._observation.forget)
+        self._work = HostsInWork(self._hosts, self._driver, self._protected, self._observation)
         self._writer = MaintenanceWriter(context)
         self._upgrades = UpgradeVisits(
             self._orders, self._driver, self._hosts, self._tasks, GroupLocks(context.client, context.now),
             UpgradeMarks(self._orders, caches.of(NODES)), UpgradeInputs(
-                self._sight.facts_heard, self._rooms, self._inputs.unrecorded
+                self._observation.facts_heard, self._rooms, self._inputs.unrecorded
             ),
             context.events,
         )  # fmt: skip
         around = RepairInputs(
-            caches.of(CONFIG_SETS), self._maintenances, self._look_around, self._sight.facts,
+            caches.of(CONFIG_SETS), self._maintenances, self._look_around, self._observation.facts,
             self._inputs.unrecorded,
         )  # fmt: skip
         self._repairs = RepairTurns(self._orders, self._hosts, around, context.events, context.metrics)
@@ -188,10 +188,10 @@ class Maintainer:
         found: dict[str, HostFacts] = {}
         names = [host.metadata.name for host in seen.nodes]
         hosts = list(self._hosts.chosen(seen.maintenance.metadata.namespace, names))
-        known = self._sight.facts(hosts)
+        known = self._observation.facts(hosts)
         for host in hosts:
             name = host.metadata.name
-            failing = gates.failing(host, self._sight.node_of(host))
+            failing = gates.failing(host, self._observation.node_of(host))
             facts = observing.with_gates(known[name], failing)
             facts = observing.with_owner(facts, owners, seen.now)
             found[name] = self._protected.on(seen.maintenance.metadata.uid, facts)

@@ -62,11 +62,16 @@ class RepairTurns:
     """Manages all turns of a namespace."""
 
     def __init__(
-        self, orders: Orders, hosts: HostsAhead, sight: RepairInputs, events: EventRecorder, metrics: Registry
+        self,
+        orders: Orders,
+        hosts: HostsAhead,
+        inputs: RepairInputs,
+        events: EventRecorder,
+        metrics: Registry,
     ) -> None:
         self._orders = orders
         self._hosts = hosts
-        self._sight = sight
+        self._inputs = inputs
         self._events = events
         self._outrun = False
         """Whether another writer was faster on a host, in this look."""
@@ -101,20 +106,20 @@ class RepairTurns:
         return [one for one in self._hosts.visited_by(REPAIRING) if one.metadata.namespace == namespace]
 
     async def _around(self, namespace: str) -> Around:
-        sight = self._sight
+        inputs = self._inputs
         nodes = self._hosts.everyone_newest(namespace)
-        sets = {one.metadata.name: one for one in sight.sets.values() if one.metadata.namespace == namespace}
+        sets = {one.metadata.name: one for one in inputs.sets.values() if one.metadata.namespace == namespace}
         found = []
-        for one in sight.maintenances.values():
+        for one in inputs.maintenances.values():
             run = one.status.run.id if one.status.run is not None else ""
             if one.metadata.namespace != namespace or not (run or realtime.operations(one)):
                 continue
-            groups = (await sight.look_around(one)).inputs.groups
+            groups = (await inputs.look_around(one)).inputs.groups
             meta = one.metadata
             found.append(MaintenanceBudget(meta.name, meta.uid, one.spec.budget, groups, run))
-        problem = sight.unrecorded(namespace)
+        problem = inputs.unrecorded(namespace)
         stopped = (problem.reason, problem.object) if problem is not None else None
-        return Around(nodes, sight.facts(nodes), sets, found, stopped)
+        return Around(nodes, inputs.facts(nodes), sets, found, stopped)
 
     async def _end(self, host: ManagedNode, claim: Claim, now: datetime) -> None:
         if claim.host_uid != host.metadata.uid:  # its claim came from a backup: that host is gone
@@ -185,7 +190,7 @@ class RepairTurns:
         if any(wait.reason in _FOR_OTHERS for _, wait in decision.waits):
             return SOON
         names = {config_set for config_set, _ in decision.waits}
-        windows = (self._sight.sets.get(ObjectKey(namespace, name)) for name in names)
+        windows = (self._inputs.sets.get(ObjectKey(namespace, name)) for name in names)
         edge = enforcement.next_edge((one.spec.enforcement for one in windows if one is not None), now)
         checks = [wait.next_check for _, wait in decision.waits if wait.next_check is not None]
         ahead = [(one - now).total_seconds() for one in (edge, *checks) if one is not None]

@@ -108,11 +108,11 @@ def update_managers(
 ) -> list[Entry]:
     """Return the managedFields after a create (`before` is None), an update or a patch.
 
-    `after` is the object that will be stored; managedFields in it are taken as the writer's wish to
+    `after` is the object that will be stored; managedFields in it are taken as the writer's request to
     change them, except through a subresource.
     """
     live = before or {}
-    managers = _wished_managers(live, after, writer)
+    managers = _requested_managers(live, after, writer)
     if not managers and before is not None:
         return []
     old: Object = managed_fields.without_entries(live)
@@ -158,16 +158,16 @@ def _nothing(writer: Writer, of: MergeType) -> Object:
     return {**zero, "apiVersion": writer.api_version, "kind": writer.kind}
 
 
-def _wished_managers(live: Mapping[str, Any], after: Mapping[str, Any], writer: Writer) -> Managers:
-    wish = managed_fields.entries_of(after)
+def _requested_managers(live: Mapping[str, Any], after: Mapping[str, Any], writer: Writer) -> Managers:
+    requested = managed_fields.entries_of(after)
     if not writer.subresource:
-        if managed_fields.is_reset(wish) and (wish or not writer.is_custom):
+        if managed_fields.is_reset(requested) and (requested or not writer.is_custom):
             return Managers()
         try:
-            if wished := managed_fields.decode(wish or []):
-                return wished
+            if found := managed_fields.decode(requested or []):
+                return found
         except ValueError:
-            pass  # Whoever sends nonsense has not understood managedFields, and keeps what is there.
+            pass  # A writer of unreadable managedFields changes nothing: the present ones stay.
     try:
         return managed_fields.decode(managed_fields.entries_of(live) or [])
     except ValueError:

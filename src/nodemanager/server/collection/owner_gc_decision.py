@@ -87,7 +87,7 @@ class OwnerGcDecision:
         if record is None:
             return None
         seen, catalogue = ownership.read(record), self._hub.catalogue
-        kind = catalogue.named(seen.api_version, seen.kind) or catalogue.keeper(key)
+        kind = catalogue.named(seen.api_version, seen.kind) or catalogue.of_key(key)
         if kind is None:
             raise Unknown(f"{seen.api_version} {seen.kind}")
         return _Found(kind, record, seen.metadata)

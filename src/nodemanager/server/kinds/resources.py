@@ -107,8 +107,8 @@ class Catalogue:
         wanted = (group, version, name)
         return next((kind for kind in self if (kind.group, kind.version, kind.kind) == wanted), None)
 
-    def keeper(self, key: str) -> ServedKind | None:
-        """Return a kind that serves the object of a store's key."""
+    def of_key(self, key: str) -> ServedKind | None:
+        """Return the kind that serves the object with a key of the store."""
         return next((kind for kind in self if key.startswith(kind.prefix())), None)
 
     def define(self, definition: str, kinds: tuple[ServedKind, ...]) -> None:

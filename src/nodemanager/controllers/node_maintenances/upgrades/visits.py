@@ -81,7 +81,7 @@ class UpgradeVisits:
     tasks: TasksAhead
     locks: GroupLocks
     marks: UpgradeMarks
-    sight: UpgradeInputs
+    inputs: UpgradeInputs
     events: EventRecorder
     _told: dict[str, tuple[str, Reason]] = field(default_factory=dict)
     """Why hosts were reported to wait for which slot, by uid."""
@@ -150,7 +150,7 @@ class UpgradeVisits:
             return
         tasks = self.tasks.of(host.metadata.uid)
         about = await self._undertaking(host, claim, now)
-        found = await self.driver.drive(about, Visited(host, self.sight.facts(host), claim, tasks))
+        found = await self.driver.drive(about, Visited(host, self.inputs.facts(host), claim, tasks))
         if isinstance(found, Move) and found.claim.state.is_end and found.claim.group:
             await self._go_on(self._newest(host), now)
 
@@ -182,13 +182,13 @@ class UpgradeVisits:
             return None
         runs = {task.metadata.labels.get(RUN) for task in self.tasks.of(host.metadata.uid)}
         used = upgrade_tasks.run_of(slot) in runs
-        return AskingHost(self.sight.facts(host), slot, until, upgrade.group, _is_held(host), used)
+        return AskingHost(self.inputs.facts(host), slot, until, upgrade.group, _is_held(host), used)
 
     async def _begin(self, namespace: str, asking: Iterable[AskingHost], now: datetime) -> bool:
         """Take the Lease of each host whose turn it is, and write its claim; tell whether some wait."""
-        problem = self.sight.unrecorded(namespace)
+        problem = self.inputs.unrecorded(namespace)
         stopped = (problem.reason, problem.object) if problem is not None else None
-        turns = deciding.decide(asking, await self.sight.rooms(namespace), now, stopped)
+        turns = deciding.decide(asking, await self.inputs.rooms(namespace), now, stopped)
         for wait in turns.waits:
             waiting = self.hosts.get(ObjectKey(namespace, wait.host))
             if waiting is not None and wait.since is not None:
