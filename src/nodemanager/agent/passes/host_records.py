@@ -1,4 +1,4 @@
-"""What is kept on a host of what passes did to it, so that it can be taken back."""
+"""Records on a host of what passes changed, so that it can be taken back."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class HostRecords:
     """The records of one host, each of which may be missing."""
 
     bucket: Bucket | None = None
-    """Where former contents of files go."""
+    """Where former contents of files are stored."""
     lock: StateLock | None = None
-    """Taken with the first pass that may change something, and kept."""
+    """Taken with the first pass that may change something, and then kept."""
     ledger: OwnershipLedger | None = None
-    """The record of what this host has because of ConfigSets; None = nobody wants to know."""
+    """The record of what this host has because of ConfigSets; None = it is not kept."""
     replaced: dict[str, str] = field(default_factory=dict)
     """SHA-256 of what files contained before they were first replaced or removed, until a report takes it."""
 

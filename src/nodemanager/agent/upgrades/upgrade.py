@@ -58,7 +58,7 @@ class UpgradeSettings:
     lease: float = 1800.0
     """How long the group waits for a host that does not come back: longer than any reboot takes."""
     resume: timedelta = timedelta(hours=1)
-    """An upgrade that was interrupted for longer than this before it did anything is given up."""
+    """An upgrade that was interrupted for longer than this before it changed anything is given up."""
     poll: float = 5.0
 
 
@@ -68,7 +68,7 @@ class _Skipped(Exception):
 
 @dataclass(slots=True)
 class UpgradeDependencies:
-    """What an upgrade is done with."""
+    """What an upgrade needs."""
 
     tools: UpgradeTools
     locks: SharedLocks
@@ -77,7 +77,7 @@ class UpgradeDependencies:
     clocks: Clocks
     may_act: Callable[[], bool] = lambda: True
     in_turn: Callable[[], bool] = lambda: True
-    """Whether nothing else is at work that an upgrade must not meet; asked before one begins."""
+    """Whether no work goes on that an upgrade must not meet; asked before one begins."""
     tasks: Callable[[], Iterable[Entry]] = tuple
     """Returns the operator's tasks that this host remembers: some of them upgrade it."""
 
