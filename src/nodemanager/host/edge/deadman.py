@@ -73,5 +73,5 @@ async def disarm(run: Runner, unit: str) -> None:
 
 
 async def disarm_all(run: Runner, bond: str) -> None:
-    """Stop all timers of a bond, also those of which nothing is written down: who started one was killed."""
+    """Stop all timers of a bond, also unrecorded ones, whose process was killed after it started them."""
     await disarm(run, f"{PREFIX}-{bond}-{'?' * _DIGITS}")

@@ -68,7 +68,7 @@ class Entries(dict[str, Any]):
 class AbsentEntry(Entries):
     """Stands for a key that a map does not have: it is false, and what is looked for in it is absent, too.
 
-    Functions that may be handed it say so (`registry.add`); whatever else looks into it or writes it fails.
+    Functions that accept it declare that (`registry.add`); every other use of its content fails.
     """
 
     __slots__ = ("why",)

@@ -41,7 +41,7 @@ _FREE_KEYS: Final[Mapping[str, str]] = {
     "interfaces": "in Interfaces",
     "filebackups": "in FileBackups",
 }
-"""Maps whose keys somebody else chose, and what an error says of a key that is not there."""
+"""Maps whose keys users chose, and what an error says about a missing key."""
 _TYPES: Final[Mapping[str, type[msgspec.Struct]]] = {
     "status": ManagedNodeStatus,
     "interfaces": Interface,
@@ -58,7 +58,7 @@ _TYPES: Final[Mapping[str, type[msgspec.Struct]]] = {
 
 
 _NO_DATA: Final = Entries(title="in Data")
-"""What a template sees as `Data` if the host has none; it is not there for who looks at everything."""
+"""What a template sees as `Data` of a host that has none; it is hidden from a listing of everything."""
 
 
 class DefinedFields(Entries):
