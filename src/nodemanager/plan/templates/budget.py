@@ -104,7 +104,7 @@ def absent(key: str, title: str) -> AbsentEntry | Blank:
 
 
 def missing(key: str, title: str) -> str:
-    """Say which key is missing where; one that the template does not spell may be data, and is not told."""
+    """Report which key is missing where; a key that is not in the template may be data, and is left out."""
     return f"there is no {key if key in CURRENT.get().source else 'such key'} {title}"
 
 
