@@ -63,6 +63,6 @@ async def _is_missing(client: Client, namespace: str) -> bool:
         await client.get(NAMESPACES, namespace)
     except errors.NotFound:
         return True
-    except errors.Forbidden:  # whoever may list in it, but not see it
+    except errors.Forbidden:  # the user may list in it, but not see it
         return False
     return False
