@@ -1,7 +1,7 @@
 """How many records a host may cause. What it changes again and again is recorded once an hour.
 
 A host writes its labels, the status of its tasks and its conditions. Each change of these is a
-record, so one that was taken over could fill the log, after which nothing of anybody is recorded.
+record, so a host that an attacker took over could fill the log, which then has no room for others.
 """
 
 from __future__ import annotations

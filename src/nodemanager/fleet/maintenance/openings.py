@@ -61,7 +61,7 @@ class Durations:
     def expected(self, host: str) -> timedelta:
         """Return the time in which 95 % of visits end; zero if none was measured.
 
-        A host with few of its own counts as the average host.
+        A host with few visits of its own gets the time of all hosts.
         """
         own = self.by_host.get(host, ())
         if len(own) >= ENOUGH:

@@ -107,11 +107,11 @@ def decide(
     now: datetime,
     stopped: tuple[Reason, str] | None = None,
 ) -> RepairDecision:
-    """Return whose turn it is; who has waited longest comes first. `budgets` are used up by it.
+    """Return whose turn it is; the host that waited longest comes first. `budgets` are used up by it.
 
     `stopped` is why no host may begin, and the object that says so.
 
-    A host waits since its last turn at most, for any set. One whose last turn did not help
+    A host counts as waiting only since its last turn, for any set. One whose last turn did not help
     comes last. So no host can keep others from their turn by reporting an early time.
     """
     starts: list[RepairStart] = []

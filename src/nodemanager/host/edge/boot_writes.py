@@ -1,4 +1,4 @@
-"""Which files Kairos writes at every boot; if two stages write one path, the later one wins.
+"""Which files Kairos writes at every boot; of two writes to one path, the later one wins.
 
 Stages come one after another. In each, folders are read in their order, and files in that of their names. A
 command that names a path may write it, and so may an unreadable file: then the result is unknown.

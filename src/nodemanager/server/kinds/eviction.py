@@ -5,8 +5,8 @@
 A budget is spent before the pod is deleted, in one write that only succeeds on the status that was
 judged: two evictions can never spend the same disruption.
 
-A pod on a node is only marked: as with kube-apiserver alone it stays, Terminating, until the kubelet of
-the node deletes it with a grace of 0. A grace of 0 in the Eviction removes it at once.
+A pod on a node is only marked: as with kube-apiserver alone it stays, Terminating, until the program that
+runs it deletes it with a grace of 0. A grace of 0 in the Eviction removes it at once.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 `decoding` has the first step and `storing` the last. The order matters: defaults belong to the writer, so
 they are filled in before owners are recorded; values of the server and of mutating policies have no owner, so
-it comes after that; and validating policies see only objects that are otherwise good.
+they come after that; and validating policies see only objects that are otherwise good.
 
 A built-in object has a normal form at three points, each made once: as sent (`decode`), as checked
 (`prepare`), and as stored (`store`). See `NormalForm`.
