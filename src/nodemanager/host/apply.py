@@ -59,7 +59,7 @@ class Tools:
 
 
 def idle(step: Step) -> Result:
-    """Return the result of a step that does nothing; one that would is a mistake of whoever planned it."""
+    """Return the result of a step that does nothing; any other step here is an error of the planner."""
     if step.ACTS:
         raise TypeError(f"cannot do {type(step).__name__} to {step.id}: there is nobody who carries it out")
     if isinstance(step, Observed):

@@ -183,7 +183,7 @@ def remembered(
 ) -> dict[Owner, SetRecord]:
     """Return what is to be remembered of sets, for when they are gone.
 
-    A set that prunes no longer is remembered so, whomever it is for. Of what is doubted, nothing is believed:
+    A set that prunes no longer is remembered so, for any hosts. Doubtful facts are not believed:
     neither that a set was seen being deleted, nor that the API is where it was.
     """
     found, allowed = dict(told.records), policies(before, before, told)

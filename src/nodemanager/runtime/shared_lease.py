@@ -6,7 +6,7 @@
 
 The identity is the same in every process: the hostname, or what the operator is called when it holds one for
 a host. So a process finds its own lease again after a crash or a reboot, and goes on.
-A lease of somebody else counts as run out when it was *seen* unchanged for its whole duration on our
+A foreign lease counts as run out when it was *seen* unchanged for its whole duration on our
 own clock. Only where its `renewTime` is older than that by more than `SKEW`, it is taken without
 watching it: so far apart no two clocks are supposed to be, and a host that died last week need not
 be waited for again.

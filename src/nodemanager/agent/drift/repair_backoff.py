@@ -17,9 +17,9 @@ from typing import Final
 from nodemanager.plan.resources import ResourceId
 
 LIMIT: Final = 5
-"""So many repairs of one resource..."""
+"""This number of repairs of one resource..."""
 WITHIN: Final = 60.0
-"""...within so many seconds make it contested."""
+"""...within this number of seconds makes it contested."""
 FIRST_WAIT: Final = 1.0
 LONGEST_WAIT: Final = 600.0
 

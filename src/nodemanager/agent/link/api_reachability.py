@@ -279,7 +279,7 @@ class ApiReachability:
                     await self._changed.wait()
             except TimeoutError:
                 if doubting:
-                    self._tell()  # whoever waits for the API asks again, and then we know
+                    self._tell()  # the waiting parts ask the API again, and then we know
                 if counting:
                     self._spend()
                     self._save()

@@ -53,7 +53,7 @@ class PassReports:
     async def passed(
         self, node: ManagedNode, declared: Declared, results: Sequence[Result], collection: Collection | None
     ) -> None:
-        """Tell of a pass; while the API is away, only whoever is on this host."""
+        """Report a pass; while the API is away, only to programs on this host."""
         sets, desired = declared.sets, declared.desired_state.desired
         self.reporter.passed(node, sets, desired, results)
         self.changed(sets, results)

@@ -26,6 +26,6 @@ class HostRecords:
     def take(self, journal: Journal, *, make: bool) -> None:
         """Make the state ours, as long as we live; raise if another process has it."""
         if self.lock is not None and self.lock.take(make=make):
-            journal.reload()  # whoever had it before may have written there
+            journal.reload()  # the process that had it before may have written there
             if self.ledger is not None:
                 self.ledger.reload()

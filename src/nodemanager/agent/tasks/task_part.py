@@ -2,7 +2,7 @@
 
     seen -> judged -> on disk -> claimed in the status -> carried out -> reported
               |                        |
-              +-> refused, counted     +-> somebody else was first: left alone
+              +-> refused, counted     +-> another agent was first: left alone
 
 A taken task is finished, also without the API. No task is taken without it, nor while the host is held;
 a taken one then pauses between two steps.
@@ -169,7 +169,7 @@ class TaskPart:
             return False
         try:
             if self._gates.take_lock() or not self._owned:
-                engine.ledger.reload()  # whoever had it before may have written there
+                engine.ledger.reload()  # the process that had it before may have written there
                 self._owned = True
         except Busy as error:
             log.log(logging.DEBUG if self._busy else logging.INFO, "no task is done by this agent: %s", error)
@@ -201,7 +201,7 @@ class TaskPart:
             return False
         else:
             entry = self._entry(engine, fresh[0])
-        self._give_turn(entry.record.uid)  # at once: whoever else wants it has looked at us, as we at them
+        self._give_turn(entry.record.uid)  # at once: others that want it have looked at us, as we at them
         try:
             await self._advance(engine, entry)
         finally:

@@ -35,7 +35,7 @@ _RENEWALS: Final = 4
 
 
 class LockLost(HostError):
-    """A lock went to somebody else while it was needed."""
+    """Another host took a lock while it was needed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ class Upgrader:
         """Do one upgrade, to whatever end."""
         deps = self._deps
         entry = own_task.write(order, deps.node.name, self._next_token(), deps.clocks.wall())
-        self.entry = entry  # at once: whoever else wants to begin something looks at it
+        self.entry = entry  # at once: other work that wants to begin looks at it
         try:
             boot_id = await deps.tools.reboots.boot.boot_id()
             record = msgspec.structs.replace(entry.record, boot_id=boot_id)

@@ -100,7 +100,7 @@ class UpgradePart:
         )
 
     def used_slot(self) -> datetime | None:
-        """Return the last slot that was used, whoever began the upgrade in it and whatever became of it."""
+        """Return the last slot that was used, by host or operator, and with any result."""
         return self._memory.used_slot()
 
     def follow(self, task: Entry) -> None:
@@ -194,7 +194,7 @@ class UpgradePart:
         now, visit = self._deps.clocks.wall(), claims.decode(node.metadata.annotations.get(VISIT))
         if isinstance(visit, Unreadable):  # the operator is newer than we are, and may be at work here
             return None, None
-        # Whoever only asks may do so: the operator knows that it is at work here.
+        # A host that only asks may do so: the operator knows that it works here.
         if visit is not None and visit.holds and now < visit.expires and not self._asking.is_meant():
             return None, visit.expires
         decision = rule.decide(self._memory.history(self._node()), now, self._zone())

@@ -1,4 +1,4 @@
-"""The embedded API in numbers, under kube-apiserver's names, and who else is told about its requests.
+"""The embedded API in numbers, under kube-apiserver's names, and other observers of its requests.
 
 Here and not in the server, because that layer does not know the runtime whose registry this is.
 """

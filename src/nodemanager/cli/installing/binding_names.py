@@ -74,7 +74,7 @@ class Renaming:
             yield found.name, "renamed" if await self._rename(found) else "deleted: nobody holds it any more"
 
     async def _rename(self, found: Old) -> bool:
-        """Give whoever holds a binding one of the new name, and delete it; return whether anybody did."""
+        """Give the subjects of a binding one with the new name, and delete it; return if there were any."""
         rules = await self._rules(found.name) if found.drains else []
         holders = [access for access in found.holders if await self._exists(access)]
         for access in holders:

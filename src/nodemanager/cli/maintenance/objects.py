@@ -1,4 +1,4 @@
-"""Maintenances by their names, and changes of them that nobody else's change gets lost by."""
+"""Maintenances by their names, and changes of them that do not lose the changes of others."""
 
 from __future__ import annotations
 

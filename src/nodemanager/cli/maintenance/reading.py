@@ -1,4 +1,4 @@
-"""Reads what the operator decides from, with the rights of whoever asks."""
+"""Reads the inputs of the operator's decisions, with the rights of the user."""
 
 from __future__ import annotations
 

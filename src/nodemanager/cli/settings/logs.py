@@ -117,7 +117,7 @@ def configure(level: str, style: str, *, syslog: bool = False) -> None:
 
 
 SYSLOGS: Final = ("/var/run/log", "/dev/log")
-"""Of FreeBSD, and of Linux."""
+"""The sockets of syslog, on FreeBSD and on Linux."""
 
 
 class SyslogHandler(logging.Handler):

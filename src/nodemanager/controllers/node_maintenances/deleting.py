@@ -2,7 +2,7 @@
 
 Nothing is begun any more, and hosts that were not worked on yet are given back at once (`visiting`). What
 runs on a host ends by itself. A Node that stayed cordoned because nobody knew how its host was is given back,
-too: nobody else would ever do it, and whoever deletes the maintenance has been told.
+too: no other program would ever do it, and the user who deletes the maintenance was warned.
 """
 
 from __future__ import annotations

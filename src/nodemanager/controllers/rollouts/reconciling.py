@@ -3,7 +3,7 @@ which old ones are not needed.
 
 Nothing is remembered between two looks but what was seen, since when nothing went unseen, how hosts were
 judged that said nothing since, and when counts were written last. A revision is made before it is published,
-under a name that follows from its number, so whoever looks next finds it; what is published is written over
+under a name that follows from its number, so the next look finds it; what is published is written over
 what was read only.
 """
 

@@ -1,6 +1,6 @@
 """How many hosts may be away at once: one ceiling over all causes, and ceilings per zone and per group.
 
-Every host that is not there for its users counts, whoever is the cause (`facts.unavailable`). So nothing is
+Every host that is unavailable to its users counts, for any cause (`facts.unavailable`). So no visit is
 begun while others are broken, and two maintenances of the same hosts share what there is.
 """
 

@@ -1,7 +1,7 @@
 """Which maintenance works on a host, and how far it is: an annotation of the ManagedNode.
 
 It is written with a resourceVersion, before anything is ordered. So of two operators, or two maintenances,
-only one has a host; and whoever is started anew goes on from here. When a visit has ended, the annotation
+only one has a host; and an operator that restarts continues from here. When a visit has ended, the annotation
 stays as the record of how, until the next one begins.
 """
 

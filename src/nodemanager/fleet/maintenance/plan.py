@@ -85,7 +85,7 @@ class Plan:
 
 
 def hash_of(made_of: MaintenancePlanInput) -> str:
-    """Return the hash of a plan: the same for the same plan, whoever asks."""
+    """Return the hash of a plan: the same for the same plan, in every program."""
     spec = msgspec.to_builtins(made_of.spec)
     said: dict[str, Any] = {
         "spec": {name: value for name, value in spec.items() if name not in _NOT_LOOKED_AT},

@@ -1,7 +1,7 @@
 """Pods that ask for time: their host gives its turn to the next one, and is begun with later. Pure.
 
 Owners of long jobs know two annotations from autoscalers, which say "not at all" until somebody takes them
-off; ours says until when. Whoever writes nonsense there is waited for as well: better late than a lost job.
+off; ours says until when. An unreadable value also causes a wait: a late visit is better than a lost job.
 """
 
 from __future__ import annotations

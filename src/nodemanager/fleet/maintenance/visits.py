@@ -4,7 +4,7 @@
                                          (it was not proven) Undoing -> Returning -> Undone | Halted
 
 A state is written down (`claims`) before its order is given; the order may be given again and again, so
-whoever is killed in between loses nothing. A host that is no Kubernetes Node begins with Working; one that we
+a kill in between loses no work. A host that is no Kubernetes Node begins with Working; one that we
 did not cordon ends without Returning.
 """
 

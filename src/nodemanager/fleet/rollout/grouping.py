@@ -1,7 +1,7 @@
 """ConfigSets that move together: one decision for all of them, and what each publishes of it. Pure.
 
 The group is decided about as if it were one set, whose revisions are changes of the group (`GroupRef`). What
-is published of that is written into one set after the other, so whoever looks next may find it half done:
+is published of that is written into one set after the other, so the next look may find it half done:
 
 | of one change                       | it goes on with                                                   |
 |-------------------------------------|-------------------------------------------------------------------|

@@ -1,4 +1,4 @@
-"""All paths of a host, below one root; no symlink of somebody else is followed on the way.
+"""All paths of a host, below one root; symlinks of other users are not followed on the way.
 
 The agent writes as root into directories that others may write into, too. So a path is walked
 component by component with directory descriptors: what was checked is what is used. A symlink

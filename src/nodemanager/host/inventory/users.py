@@ -1,6 +1,6 @@
 """Numbers of users and groups: of this system by its own rules, of another root by its files.
 
-A static program knows the files of this system, and nobody else whom nsswitch.conf(5) names (LDAP, sssd):
+A static program reads the files of this system, but no other source in nsswitch.conf(5) (LDAP, sssd):
 for those it asks the host's own `getent` beforehand (`learn`).
 """
 

@@ -1,4 +1,4 @@
-"""The key of Secrets on disk, taken only from where nobody else can have read it or put it."""
+"""The key of Secrets on disk, accepted only from places that other users cannot read or write."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OTHERS_OF_CREDENTIAL: Final = 0o037
 
 
 class KeyRefused(HostError):
-    """The key cannot be used, or should not be."""
+    """The key cannot be used, or is not safe."""
 
 
 class Cipher(Protocol):
@@ -39,7 +39,7 @@ class Cipher(Protocol):
 def cipher_of(path: str, credentials: str = "") -> Cipher:
     """Return what a key file encrypts with; a name without a slash is one of systemd's `credentials`.
 
-    At least 32 bytes that nobody can guess, in any form; the whole file is the key.
+    At least 32 random bytes, in any form; the whole file is the key.
     """
     others = _OTHERS
     if "/" not in path:

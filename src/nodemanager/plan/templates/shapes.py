@@ -3,7 +3,7 @@
 Its JSON writes `.Status.interfaces`, its documentation writes `.Status.Interfaces`: both are right
 here. On objects whose field names we define, a name that does not exist as written is looked up
 without regard to case, and a field that the agent left out for being empty reads as empty. Maps whose
-keys somebody else chose (labels, Secrets, ConfigMaps, interfaces by name) know exact keys only.
+keys users chose (labels, Secrets, ConfigMaps, interfaces by name) know exact keys only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads what `nodemanager health` shows, with the rights of whoever asks."""
+"""Reads what `nodemanager health` shows, with the rights of the user."""
 
 from __future__ import annotations
 
