@@ -158,7 +158,7 @@ def host(one: ManagedNode) -> ObjectHealth:
 
 def config_set(one: ConfigSet) -> ObjectHealth:
     """Judge whether a set can be used at all; its progress on hosts is judged with these."""
-    for bad in (conditions.CONFLICTED, "Invalid"):
+    for bad in (node_conditions.CONFLICTED, "Invalid"):
         found = conditions.get(one.status.conditions, bad)
         if found is not None and found.status == conditions.TRUE:
             said = found.message, found.last_transition_time

@@ -244,7 +244,7 @@ def _is_fault(condition: Condition) -> bool:
         return condition.status != conditions.TRUE
     if condition.type == node_conditions.LABELLED:
         return condition.status == conditions.FALSE
-    bad = (node_conditions.DRIFTED, node_conditions.CONTESTED, conditions.CONFLICTED)
+    bad = (node_conditions.DRIFTED, node_conditions.CONTESTED, node_conditions.CONFLICTED)
     return condition.type in bad and condition.status == conditions.TRUE
 
 

@@ -346,12 +346,12 @@ def _watching(done: Pass) -> Condition:
 
 def _conflicted(done: Pass) -> Condition:
     said = [text for name in sorted(done.conflicts) for text in done.conflicts[name]]
-    if not said:
-        return Condition(type=conditions.CONFLICTED, status=conditions.FALSE, reason=conditions.NO_CONFLICT)
     return Condition(
-        type=conditions.CONFLICTED, status=conditions.TRUE, reason=conditions.RESOURCE_CONFLICT,
+        type=node_conditions.CONFLICTED,
+        status=conditions.TRUE if said else conditions.FALSE,
+        reason=node_conditions.RESOURCE_CONFLICT if said else node_conditions.NO_CONFLICT,
         message=_cut("; ".join(said)),
-    )  # fmt: skip
+    )
 
 
 def joined(results: Iterable[Result]) -> str:

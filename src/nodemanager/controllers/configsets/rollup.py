@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from nodemanager.api.common import enforcement, matching, set_reports
+from nodemanager.api.common import enforcement, matching, node_conditions, set_reports
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus, NodeCounts
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode, is_held, is_silent
 from nodemanager.client.subresources import write_status
@@ -247,9 +247,9 @@ def _ready(hosts: _Hosts, generation: int) -> Condition:
 
 def _conflicted(hosts: list[str], generation: int) -> Condition:
     return Condition(
-        type=conditions.CONFLICTED,
+        type=node_conditions.CONFLICTED,
         status=conditions.TRUE if hosts else conditions.FALSE,
-        reason=conditions.RESOURCE_CONFLICT if hosts else conditions.NO_CONFLICT,
+        reason=node_conditions.RESOURCE_CONFLICT if hosts else node_conditions.NO_CONFLICT,
         message=f"another ConfigSet says otherwise on {_named(hosts)}" if hosts else "",
         observed_generation=generation,
     )
