@@ -203,7 +203,7 @@ class KnownSets:
         try:
             return await self._judged(found)
         except OwnershipLedgerError as error:
-            log.warning("cannot tell what nobody declares any more: %s", error)
+            log.warning("cannot find out what no set declares any more: %s", error)
             self.ledger.expect(found.records)  # a set that prunes changes only what can be taken back
             return None
 

@@ -139,7 +139,7 @@ class Pruner:
                 async with self.converger.host_lock:
                     await self._put_back(kind, releases, desired, told.coming, results)
         except OwnershipLedgerError as error:
-            log.warning("cannot record what nobody declares any more, the next pass tries again: %s", error)
+            log.warning("cannot record what no set declares any more, the next pass tries again: %s", error)
         if changed_by(results) and self.converger.tools.journal.pending():
             self.converger.background.ask()  # for restarts of what uses these files and stays
         return results

@@ -120,7 +120,7 @@ class StatusSocket:
             if wanted == WATCH:
                 await self._follow(version, reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-            log.debug("somebody who asked for the local status left: %r", error)
+            log.debug("a client of the local status left: %r", error)
         finally:
             if writer.transport.get_write_buffer_size():
                 writer.transport.abort()

@@ -92,7 +92,7 @@ class FileChangeAuthors:
         try:
             key = self._group.add(walked)
         except OSError as error:
-            log.debug("who changes files in %s cannot be told: %s", folder, error.strerror)
+            log.debug("cannot find out which process changes files in %s: %s", folder, error.strerror)
             return b""
         finally:
             os.close(walked)
