@@ -1,4 +1,4 @@
-"""Questions to the Kubernetes API about a backend: what goes wrong is told as errors of backends."""
+"""Questions to the Kubernetes API about a backend; failures become errors of backends."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Every call has a deadline that covers connecting, credentials, retries and reading. A 401 is
 answered once with fresh credentials, a 429 or 503 with `Retry-After` is waited for while the
-deadline allows; everything else is raised, and whoever called decides.
+deadline allows; everything else is raised for the caller.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WATCH_IDLE_TIMEOUT = 90.0
 WATCH_HEADERS_TIMEOUT = 60.0
 
 Observer = Callable[[str, str, float], None]
-"""Told method, code (or "<error>") and seconds of every request, for metrics."""
+"""Called with method, code (or "<error>") and seconds of every request, for metrics."""
 
 
 class Client:
@@ -50,12 +50,12 @@ class Client:
     def guarded(self, guard: Callable[[], None]) -> Client:
         """Return a client over the same connections that calls `guard` before every write.
 
-        A leader that may have been deposed raises there, so that nothing of it is sent any more.
+        A leader that may have been deposed raises there, so that it sends no write any more.
         """
         return Client(self._transport, guard=guard, observe=self._observe)
 
     def through(self, wrap: Callable[[Transport], Transport]) -> Client:
-        """Return a client whose requests go through something else first, which sees what becomes of them."""
+        """Return a client whose requests go through another transport first, which sees their results."""
         return Client(wrap(self._transport), guard=self._guard, observe=self._observe)
 
     async def close(self) -> None:
@@ -245,7 +245,7 @@ class Client:
                     await response.close()
 
     async def _open(self, call: Call) -> Response:
-        """Send a call whose body is read by somebody else; the deadline covers the headers only."""
+        """Send a call whose body the caller reads; the deadline covers the headers only."""
         with _named(call):
             async with asyncio.timeout(call.timeout):
                 return await self._answer(call)
@@ -291,7 +291,7 @@ class Client:
 
 @contextlib.contextmanager
 def _named(call: Call) -> Iterator[None]:
-    """Put what we were about to do in front of whatever went wrong on the way."""
+    """Put what we were about to do in front of an error from below."""
     try:
         yield
     except TimeoutError as error:

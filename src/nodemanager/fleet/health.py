@@ -1,11 +1,11 @@
-"""How everything is, from what the API says of it: one word for each object, and one for all. Pure.
+"""The state of everything, from what the API says: one word for each object, and one for all. Pure.
 
-    well      nothing has to be done
+    well      no action is needed
     underway  something is being done as it should be
-    unknown   nobody can tell: a host is silent, nobody looked, or it may not be read
-    unwell    somebody has to look
+    unknown   it cannot be known: a host is silent, nobody looked, or reading is not allowed
+    unwell    a person has to look
 
-The worst of all objects is the word for all. Unknown is never taken for well.
+The worst object decides the word for all. Unknown never counts as well.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ UNWELL: Final = "unwell"
 ORDER: Final = (OK, UNDERWAY, UNTOLD, UNWELL)
 """From best to worst."""
 EVERYTHING: Final = "*"
-"""The name of all objects of a kind that cannot be read."""
+"""The name that stands for all objects of a kind that cannot be read."""
 ROLLOUT: Final = "Rollout"
 OPERATOR: Final = "Operator"
 API: Final = "API"
@@ -61,20 +61,20 @@ _ON_ITS_WAY: Final = (node_conditions.APPLYING, node_conditions.WAITING)
 
 @dataclass(frozen=True, slots=True)
 class ObjectHealth:
-    """How one object is."""
+    """The state of one object."""
 
     kind: str
     name: str
     state: str
     word: str = ""
-    """Its own word for that, such as its phase."""
+    """The word of the object itself, such as its phase."""
     message: str = ""
     since: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetHealth:
-    """How everything is."""
+    """The state of everything."""
 
     state: str
     objects: list[ObjectHealth]
@@ -93,18 +93,18 @@ class FleetSnapshot:
     sets: Sequence[ConfigSet] = ()
     maintenances: Sequence[NodeMaintenance] = ()
     unread: Sequence[tuple[str, str]] = ()
-    """Kinds that could not be read, and why."""
+    """Kinds that could not be read, each with the reason."""
     leader: Lease | None = None
     """The Lease of the operator; None = there is none, or `unread` says why it could not be read."""
 
 
 def unanswered(why: str) -> FleetHealth:
-    """Return that nobody can tell anything: the API is away."""
+    """Return that the state of everything is unknown, because the API does not answer."""
     return FleetHealth(UNTOLD, [ObjectHealth(API, EVERYTHING, UNTOLD, "Unanswered", why)])
 
 
 def judge(seen: FleetSnapshot, now: datetime) -> FleetHealth:
-    """Return how everything is."""
+    """Judge the state of everything."""
     found = [ObjectHealth(kind, EVERYTHING, UNTOLD, "Unread", why) for kind, why in seen.unread]
     away = operator(seen.leader, now)
     if seen.hosts and OPERATOR not in dict(seen.unread):
@@ -131,7 +131,7 @@ def operator(lease: Lease | None, now: datetime) -> list[ObjectHealth]:
 
 
 def site(one: EdgeCluster, now: datetime) -> ObjectHealth:
-    """Return how an edge site is, unless nobody looked for too long."""
+    """Judge an edge site; it is unknown if it was not looked at for too long."""
     status, name = one.status, one.metadata.name
     if status.observed_at is None:
         why = "nobody looked yet: does an operator run with --edge?"
@@ -177,7 +177,7 @@ def _as_said(one: ManagedNode, ready: Condition) -> ObjectHealth:
 
 
 def config_set(one: ConfigSet) -> ObjectHealth:
-    """Return whether a set can be used at all; how it goes on hosts is said of these."""
+    """Judge whether a set can be used at all; its progress on hosts is judged with these."""
     for bad in (node_conditions.CONFLICTED, "Invalid"):
         found = conditions.get(one.status.conditions, bad)
         if found is not None and found.status == conditions.TRUE:
@@ -187,14 +187,14 @@ def config_set(one: ConfigSet) -> ObjectHealth:
 
 
 def rollout(one: ConfigSet) -> ObjectHealth:
-    """Return how a change of a set reaches its hosts."""
+    """Judge how a change of a set reaches its hosts."""
     status = one.status.rollout or rollouts.RolloutStatus()
     state = _ROLLOUT_STATES.get(status.phase, UNTOLD)
     return ObjectHealth(ROLLOUT, one.metadata.name, state, status.phase, status.message, status.since or "")
 
 
 def maintenance(one: NodeMaintenance) -> ObjectHealth:
-    """Return how a maintenance goes."""
+    """Judge a maintenance."""
     kind, name, status = NODE_MAINTENANCES.kind, one.metadata.name, one.status
     valid = conditions.get(status.conditions, maintenance_status.VALID)
     if valid is not None and valid.status == conditions.FALSE:

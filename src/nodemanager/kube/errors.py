@@ -30,7 +30,7 @@ import msgspec
 from nodemanager.kube.objects import Struct
 
 MAX_FOREIGN_TEXT = 1024
-"""How much of somebody else's text we repeat in a message."""
+"""How much of a foreign text we repeat in a message."""
 MAX_RETRY_AFTER = 300
 """How many seconds we let a server tell us to stay away; it may be a proxy that knows no better."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -177,7 +177,7 @@ class NotAcceptable(StatusError):
 
 
 class Conflict(StatusError):
-    """409: somebody else wrote first, or owns the field."""
+    """409: another client wrote first, or owns the field."""
 
     code, reason = 409, "Conflict"
 

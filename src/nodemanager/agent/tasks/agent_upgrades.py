@@ -1,4 +1,4 @@
-"""Steps that replace the program of the agent: begun by the old one, settled by whichever comes after."""
+"""Steps that replace the program of the agent: the old one begins them, the next one finishes them."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class ProgramBefore(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class AgentUpgrades(Performer):
-    """Replaces the program for tasks."""
+    """Replaces the program of the agent for tasks."""
 
     make: Callable[[], Upgrader]
-    """Returns what does it; raises HostError where this host is no place for that."""
+    """Returns the object that replaces it; raises HostError if this host does not allow that."""
     keys: Callable[[], list[PublicKey]]
     """Returns whose signatures this host accepts; none = it has not said."""
     system: str
@@ -51,7 +51,7 @@ class AgentUpgrades(Performer):
     reaches_api: Callable[[], bool]
     exclusive: Exclusive
     version: str = __version__
-    """What runs."""
+    """The running version."""
 
     async def prepare(self, action: AgentUpgradeAction) -> bytes:
         """Return what is there; refuses where it cannot be replaced."""

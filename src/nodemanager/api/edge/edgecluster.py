@@ -23,7 +23,7 @@ RECOVERING: Final = "Recovering"
 UNKNOWN: Final = "Unknown"
 PHASES: Final = (BOOTSTRAP, SINGLE_NODE, UPGRADING, MULTI_NODE, DEGRADED, RECOVERING, UNKNOWN)
 WELL: Final = (SINGLE_NODE, MULTI_NODE)
-"""Phases in which nobody has to do anything."""
+"""Phases in which no person has to act."""
 
 BRIDGE: Final = "bridge"
 AGENT: Final = "agent"
@@ -253,7 +253,7 @@ class EdgeCluster(Struct):
 
 
 def is_old(status: EdgeClusterStatus, now: datetime) -> bool:
-    """Tell whether nobody looked for so long that nothing of a status may be taken for how it is now."""
+    """Tell whether the last look is so old that the status cannot be taken as the present state."""
     looked = times.parse(status.observed_at)
     return looked is None or not -LOOKED <= now - looked <= LOOKED
 

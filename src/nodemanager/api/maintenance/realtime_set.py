@@ -1,6 +1,6 @@
-"""What an operation of type realtime declares: the host resources of a ConfigSet, and no more than that.
+"""The declarations of a realtime operation: the host resources of a ConfigSet, and no other fields.
 
-The operator makes a ConfigSet of it, for the hosts of the series. So whom it is for is not said here, and
+The operator makes a ConfigSet of it, for the hosts of the series. So it does not select hosts, and
 there are no defaults of the schema: it is inside of a list.
 """
 

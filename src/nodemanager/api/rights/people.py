@@ -1,4 +1,4 @@
-"""Roles for people, to be bound in a namespace: who looks at our kinds, and who declares things by them.
+"""Roles for people, to be bound in a namespace: for viewers of our kinds, and for authors of declarations.
 
 They are no part of Kubernetes' own `view` and `edit`: who writes a ConfigSet is root on the hosts it matches.
 """

@@ -17,7 +17,7 @@ NAME: Final = "kubevirt"
 GROUP: Final = "kubevirt.io"
 _OVER: Final = ("Succeeded", "Failed")
 _WORDS: Final = {conditions.TRUE: True, conditions.FALSE: False}
-"""What a condition says; any other word is that nobody knows."""
+"""The meaning of a condition's word; any other word means unknown."""
 
 
 class MigrationState(Struct):
@@ -35,7 +35,7 @@ class InstanceCondition(Struct):
 
 
 class InstanceStatus(Struct):
-    """How an instance is."""
+    """The state of an instance."""
 
     phase: str = ""
     node_name: str = ""
@@ -51,7 +51,7 @@ class Instance(Struct):
 
 
 class MigrationStatus(Struct):
-    """How far a migration is."""
+    """The progress of a migration."""
 
     phase: str = ""
 

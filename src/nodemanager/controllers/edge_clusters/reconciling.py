@@ -1,4 +1,4 @@
-"""Looks at every site again and again, and writes how it is: at once what is news, else once in a while."""
+"""Looks at every site again and again, and writes its state: changes at once, else from time to time."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ log = logging.getLogger("nodemanager.operator")
 LOOK: Final = "10s"
 SHORTEST_LOOK: Final = 1.0
 LONGEST_LOOK: Final = 60.0
-"""Whoever reads a status takes it for old after two minutes."""
+"""Readers of a status count it as old after two minutes."""
 WRITE_SECONDS: Final = 60.0
-"""That somebody looked is written this often, at least."""
+"""The time of the look is written at least this often."""
 CHANGED: Final = "PhaseChanged"
 PHASE_METRIC: Final = "nodemanager_edge_cluster_phase"
 NODES_METRIC: Final = "nodemanager_edge_cluster_nodes"
@@ -62,7 +62,7 @@ ReadParts = Callable[[Client, EdgeProfileSpec, str], Awaitable[SitePartFacts]]
 
 @dataclass(frozen=True, slots=True)
 class _Remembered:
-    """What the last look saw, to the second: the API is told of that less often."""
+    """What the last look saw, with times to the second: the API gets them less often."""
 
     uid: str
     status: EdgeClusterStatus
@@ -90,7 +90,7 @@ class SiteWatcher:
         )
 
     async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
-        """Look at a site, write what is news, and say when to look again."""
+        """Look at a site, write what has changed, and say when to look again."""
         cluster = self._clusters.get(key)
         if cluster is None or cluster.metadata.deletion_timestamp:
             self._forget(key)
@@ -109,7 +109,7 @@ class SiteWatcher:
         return ReconcileResult(pause(profile))
 
     def _remembering(self, key: ObjectKey, cluster: EdgeCluster) -> EdgeCluster:
-        """Return a site with what the last look saw of it; that of another process is in the API."""
+        """Return a site with what the last look saw of it; the memory of another process is in the API."""
         last = self._last.get(key)
         if last is None or last.uid != cluster.metadata.uid:
             return cluster
@@ -118,7 +118,7 @@ class SiteWatcher:
     async def _look(self, key: ObjectKey, cluster: EdgeCluster, profile: EdgeProfile | None) -> Site:
         bridge = profile.spec.bridge if profile else None
         used = deciding.usable(cluster, profile, Findings(0))
-        # Names in a profile that may not be used are nobody's business: they are not even asked for.
+        # Names in a profile that may not be used are not even asked for.
         if profile is None or not used:
             return Site(cluster, profile, self._agents(key, cluster))
         facts, seen, nodes = await asyncio.gather(  # so that who does not answer holds up nobody but itself
@@ -132,7 +132,7 @@ class SiteWatcher:
         return await reading.read(self._context.client, bridge) if bridge is not None else UNREAD
 
     async def _kubernetes(self, cluster: EdgeCluster, profile: EdgeProfile) -> KubernetesNodes | None:
-        """Return the Nodes of all who are known by now; who is new is asked for by the next look."""
+        """Return the Kubernetes Nodes of all known nodes; the next look asks for those of new ones."""
         if not profile.spec.topology.observe_nodes:
             return None
         names = {*cluster.spec.nodes, *(one.name for one in cluster.status.nodes)}
@@ -194,7 +194,7 @@ def build(context: ControllerContext) -> Reconcile:
 
 
 def on_cluster(change: Change[EdgeCluster], _caches: Caches) -> Iterator[Wake]:
-    """Wake a site for what it says, not for the status that we wrote; and one that is gone, to forget it."""
+    """Wake a site for a new spec, not for the status that we wrote; and a deleted one, to forget it."""
     if (
         change.new is None
         or change.old is None
@@ -220,7 +220,7 @@ def pause(profile: EdgeProfile | None) -> float:
 def _due(
     stored: EdgeClusterStatus, wanted: EdgeClusterStatus, profile: EdgeProfile | None, now: datetime
 ) -> bool:
-    """Tell whether to write: something is news, or the last word of ours is about to be old."""
+    """Tell whether to write: something has changed, or our last status is about to be old."""
     if _news(stored) != _news(wanted):
         return True
     limits = Limits.of(profile.spec.thresholds if profile else None)
@@ -231,7 +231,7 @@ def _due(
 
 
 def _news(status: EdgeClusterStatus) -> EdgeClusterStatus:
-    """Return a status without what changes with every look."""
+    """Return a status without the values that change with every look."""
     nodes = [_steady(one) for one in status.nodes]
     inputs = [msgspec.structs.replace(one, changed_at=None, digest="") for one in status.inputs]
     events = [msgspec.structs.replace(one, at=None) for one in status.events]

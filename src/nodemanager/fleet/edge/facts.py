@@ -1,4 +1,4 @@
-"""What the bridge read, as it came: nothing is believed of it yet. Pure."""
+"""What the bridge read, unchanged: none of it is trusted yet. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_LISTED: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """An object that was asked for: `answer` is FRESH, or why there is none."""
+    """The object that was asked for: `answer` is FRESH, or why there is none."""
 
     answer: str = FRESH
     data: Mapping[str, str] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class SeenDaemonSet:
-    """A DaemonSet, as far as it matters here."""
+    """The parts of a DaemonSet that matter here."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class SeenDaemonSet:
 
 @dataclass(frozen=True, slots=True)
 class BridgeFacts:
-    """All that was read in one look."""
+    """Everything that one look read."""
 
     state: Read
     heartbeats: Read
@@ -51,7 +51,7 @@ class BridgeFacts:
 
 _NOTHING: Final = Read(UNANSWERED)
 UNREAD: Final = BridgeFacts(_NOTHING, _NOTHING, daemon_sets_read=_NOTHING)
-"""Nobody looked."""
+"""No look was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class SignOfLife:
 
 @dataclass(frozen=True, slots=True)
 class AgentFacts:
-    """What is known of the hosts of a site by their agents."""
+    """What agents report about the hosts of a site."""
 
     hosts: Mapping[str, ManagedNode] = field(default_factory=dict)
     tasks: Mapping[str, int] = field(default_factory=dict)

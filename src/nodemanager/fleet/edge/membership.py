@@ -1,4 +1,7 @@
-"""The nodes of a site: what agents tell of them, and whether they are those that it shall have. Pure."""
+"""The nodes of a site: what agents report about them, and whether they are the nodes that it should have.
+
+Pure.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Storage and virtual machines of a site, as backends show them, beside what a DaemonSet says of them. Pure.
+"""Storage and virtual machines of a site: as backends report them, and as a DaemonSet does. Pure.
 
-Of two words about one part the worse one counts. What could not be read is not known, whatever was read
+Of two reports about one part the worse one counts. A part that cannot be read is unknown, whatever was read
 before.
 """
 
@@ -38,17 +38,17 @@ _WORST: Final = (UNHEALTHY, UNKNOWN, HEALTHY, NOT_OBSERVED)
 
 @dataclass(frozen=True, slots=True)
 class PartFacts:
-    """What was read of one part: `read` says whether there is an answer, and in its absence why."""
+    """What was read of one part; `read` says whether there is an answer, and if not, why."""
 
     name: str
-    """What was asked, for people."""
+    """The name of the source, for people."""
     read: Read = field(default_factory=Read)
     storage: StorageFacts | None = None
     machines: MachineFacts | None = None
 
     @property
     def content(self) -> Read:
-        """The answer with what tells it from another one."""
+        """The answer, with a digest that tells it from another answer."""
         if self.read.answer != FRESH:
             return self.read
         return Read(data={"": repr(self.storage or self.machines)})
@@ -56,13 +56,13 @@ class PartFacts:
 
 @dataclass(frozen=True, slots=True)
 class SitePartFacts:
-    """What was read of all parts that the profile has looked at; None = nobody was asked."""
+    """What was read of all parts that the profile asks for; None = the backend was not asked."""
 
     storage: PartFacts | None = None
     virtualisation: PartFacts | None = None
 
     def asked(self) -> dict[str, PartFacts]:
-        """Return those that were, by the name of the part."""
+        """Return the parts that were read, by name."""
         both = {"storage": self.storage, "virtualisation": self.virtualisation}
         return {name: one for name, one in both.items() if one is not None}
 
@@ -91,7 +91,7 @@ def _health(
 
 
 def wanted(spec: EdgeProfileSpec, cluster: EdgeCluster) -> Wanted:
-    """Return how the storage of a site shall be."""
+    """Return the wanted storage of a site."""
     limits = spec.thresholds
     return Wanted(
         spec.storage.replicas if spec.storage.mode == REPLICATED else 1,
@@ -160,5 +160,5 @@ def judge(
 
 
 def _plain(said: str) -> str:
-    """Return what was said without quotes, unless these show what else is not to be seen."""
+    """Return a text without its quotes, unless they show something that is else invisible."""
     return said if said and said.isprintable() else repr(said)

@@ -25,7 +25,7 @@ WRITTEN: Final = "Written by nodemanager upgrade-agent; written anew by it, so d
 
 @dataclass(frozen=True, slots=True)
 class GuardService:
-    """What the guard is to one init system."""
+    """How an init system runs the guard."""
 
     name: Name
     service: str
@@ -113,7 +113,7 @@ class Guard:
 
     @property
     def key(self) -> ServiceKey:
-        """The service, for whoever runs services."""
+        """The service, as a service manager names it."""
         return ServiceKey(self.service.service)
 
     def _filled(self, template: str) -> str:

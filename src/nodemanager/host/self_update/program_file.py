@@ -1,4 +1,4 @@
-"""The program as a file: whether this host can run it, what it says of itself, and whose it is."""
+"""The program as a file: whether this host can run it, its version, and which package owns it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _OWNERS: Final = (
     ("dpkg-query", "--search"), ("rpm", "--query", "--file"), ("pacman", "--query", "--owns", "--quiet"),
     ("apk", "info", "--who-owns"), ("pkg", "which", "--quiet"),
 )  # fmt: skip
-"""How package managers are asked whose a file is; they fail where it is nobody's."""
+"""Commands that ask package managers for the owner of a file; they fail if it has none."""
 
 
 class Digests(NamedTuple):
-    """What tells one content from another."""
+    """Digests that identify a content."""
 
     sha256: str
     blake2b: bytes
-    """Of 64 bytes, as minisign signs it."""
+    """Of 64 bytes, the form that minisign signs."""
 
 
 def check_head(head: bytes, arch: str) -> None:
@@ -101,5 +101,5 @@ def is_running(path: str) -> bool:
             return Path("/proc/self/exe").samefile(path)
         unpacked = Path(str(getattr(sys.modules["__main__"], "__file__", ""))).parent.name
         return bool(re.fullmatch("[0-9a-f]{24}", unpacked)) and unpacked.encode() in head_of(path)
-    except OSError:  # FreeBSD without /proc: whoever was started by this path
+    except OSError:  # FreeBSD without /proc: the processes that were started by this path
         return BUILT_IN and sys.platform != "linux"

@@ -1,4 +1,4 @@
-"""Whose signatures this host accepts on a new program."""
+"""The keys whose signatures this host accepts on a new program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def path_of(init: Name) -> str:
 
 
 def trusted(path: str) -> list[PublicKey]:
-    """Return the keys of a file that nobody but root can have written; none if there is no such file."""
+    """Return the keys in a file that only root can have written; none if there is no such file."""
     try:
         os.lstat(path)  # a link to nowhere is no word that there are no keys, nor is what cannot be looked at
     except FileNotFoundError:
@@ -43,5 +43,5 @@ def trusted(path: str) -> list[PublicKey]:
 
 
 def given(text: str) -> list[PublicKey]:
-    """Return the keys that somebody names: a public key itself, or a file of them."""
+    """Return keys that a caller names: a public key itself, or a file with keys."""
     return trusted(text) if Path(text).exists() else minisign.parse_keys(text)

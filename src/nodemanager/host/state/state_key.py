@@ -1,4 +1,4 @@
-"""The key of Secrets on disk, taken only from where nobody else can have read it or put it."""
+"""The key of Secrets on disk, accepted only from places that other users cannot read or write."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OTHERS_OF_CREDENTIAL: Final = 0o037
 
 
 class KeyRefused(HostError):
-    """The key cannot be used, or should not be."""
+    """The key cannot be used, or is not safe."""
 
 
 class Cipher(Protocol):

@@ -30,7 +30,7 @@ from nodemanager.runtime.parts import LeadershipLost
 from nodemanager.runtime.unelected_lease import UnelectedLease
 
 YOUNG: Final = 50_000
-"""New objects, at most, before somebody looks for cycles: the static program begins with more."""
+"""How many new objects there may be before Python looks for cycles: the static program begins with more."""
 log = logging.getLogger("nodemanager.operator")
 CHECK_SECONDS = 10.0
 """How long the first question to the API may take; its caches then wait as long as it takes."""
