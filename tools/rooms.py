@@ -19,7 +19,6 @@ SHARED: Final[Mapping[str, str]] = {
     "HostWatch": "the same idea: the Protocol of the one who listens, and the watch of the host",
     "Touched": "the same idea: the Protocol of the one who is told, and what the watch tells",
     "Unreachable": "the same idea in two trees of errors: no API, or no backend, took the request",
-    "Upgrader": "not yet looked at: of the system of a host, and of our own program",
     "WriteOptions": "the same idea: as the client sends it, and as the server reads it",
 }
 """Names that several public classes have, and why they may."""

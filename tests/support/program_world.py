@@ -24,7 +24,7 @@ from nodemanager.host.process.threads import in_thread
 from nodemanager.host.self_update.guard import Guard, GuardService
 from nodemanager.host.self_update.records import UpgradeRecords
 from nodemanager.host.self_update.staging import Stager, WantedProgram
-from nodemanager.host.self_update.upgrading import UpgradeOrder, Upgrader
+from nodemanager.host.self_update.upgrading import ProgramUpgrader, UpgradeOrder
 from nodemanager.plan.facts import ServiceFact
 
 OLD, GOOD, CRASH, HANG = "old", "good", "crash", "hang"
@@ -186,7 +186,7 @@ class ProgramWorld:
         assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
         return done.returncode
 
-    def upgrader(self, sync: Callable[[], None] | None = None) -> Upgrader:
+    def upgrader(self, sync: Callable[[], None] | None = None) -> ProgramUpgrader:
         """Return the real thing, on this host."""
         tree = Tree("/")
         records = UpgradeRecords(tree, str(self.root / "state"))
@@ -202,7 +202,7 @@ class ProgramWorld:
             return await self._run(argv)
 
         stager = Stager(tree, str(self.program), run, self.arch)
-        return Upgrader(records, stager, Guard(tree, records, service, manager))
+        return ProgramUpgrader(records, stager, Guard(tree, records, service, manager))
 
     def order(self, kind: str) -> UpgradeOrder:
         """Return an upgrade to one of the programs."""

@@ -19,7 +19,7 @@ from nodemanager.agent.upgrade_proof import UpgradeProof
 from nodemanager.api.maintenance.agent_upgrade import AgentUpgradeAction
 from nodemanager.host.base import HostError, ServiceKey
 from nodemanager.host.self_update import minisign
-from nodemanager.host.self_update.upgrading import Upgrader
+from nodemanager.host.self_update.upgrading import ProgramUpgrader
 from nodemanager.plan.facts import ServiceFact
 from nodemanager.plan.tasks.record import StepRecord
 from nodemanager.tlog.minisign import PublicKey
@@ -52,7 +52,7 @@ def steps(
     async def sleep(_seconds: float) -> None:
         world.guard()
 
-    def make() -> Upgrader:
+    def make() -> ProgramUpgrader:
         return dataclasses.replace(world.upgrader(), sleep=sleep)
 
     return AgentUpgrades(make, lambda: keys or [], "linux", lambda: True, alone, version)
@@ -216,7 +216,7 @@ def test_what_was_there_is_written_down_in_words_of_its_own() -> None:
     assert msgspec.json.encode(ProgramBefore("0.1.0", "ab")) == b'{"version":"0.1.0","sha256":"ab"}'
 
 
-async def in_place(world: ProgramWorld, kind: str, *, report: bool) -> Upgrader:
+async def in_place(world: ProgramWorld, kind: str, *, report: bool) -> ProgramUpgrader:
     """Return an upgrade that waits for its proof, with another program in place than the old one."""
     upgrader = world.upgrader()
     await upgrader.upgrade(dataclasses.replace(world.order(GOOD), report=report))

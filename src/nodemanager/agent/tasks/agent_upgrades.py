@@ -22,7 +22,14 @@ from nodemanager.host.process.threads import in_thread
 from nodemanager.host.self_update import program_file
 from nodemanager.host.self_update.records import PROVEN, STRANDED, Outcome
 from nodemanager.host.self_update.staging import WantedProgram
-from nodemanager.host.self_update.upgrading import DEADLINE, LEAST, PREVIOUS, RESERVE, UpgradeOrder, Upgrader
+from nodemanager.host.self_update.upgrading import (
+    DEADLINE,
+    LEAST,
+    PREVIOUS,
+    RESERVE,
+    ProgramUpgrader,
+    UpgradeOrder,
+)
 from nodemanager.kube.go import durations
 from nodemanager.tlog.minisign import PublicKey
 
@@ -42,7 +49,7 @@ class ProgramBefore(msgspec.Struct, frozen=True):
 class AgentUpgrades(Performer):
     """Replaces the program of the agent for tasks."""
 
-    make: Callable[[], Upgrader]
+    make: Callable[[], ProgramUpgrader]
     """Returns the object that replaces it; raises HostError if this host does not allow that."""
     keys: Callable[[], list[PublicKey]]
     """Returns whose signatures this host accepts; none = it has not said."""
@@ -91,7 +98,7 @@ class AgentUpgrades(Performer):
         return await self._upgrade(upgrader, wanted, attempt, DEADLINE)
 
     async def _upgrade(
-        self, upgrader: Upgrader, wanted: WantedProgram, attempt: Attempt, deadline: float
+        self, upgrader: ProgramUpgrader, wanted: WantedProgram, attempt: Attempt, deadline: float
     ) -> AttemptResult:
         order = UpgradeOrder(identity(attempt), wanted, self.version, self.reaches_api(), deadline)
         async with contextlib.AsyncExitStack() as stack:
@@ -101,7 +108,7 @@ class AgentUpgrades(Performer):
             found = await self._ended(upgrader, attempt)
         return found or INTERRUPTED
 
-    async def _ended(self, upgrader: Upgrader, attempt: Attempt) -> AttemptResult | None:
+    async def _ended(self, upgrader: ProgramUpgrader, attempt: Attempt) -> AttemptResult | None:
         """Wait for the end of an upgrade that has begun; None = it has not."""
         pending = upgrader.records.pending()
         if pending is not None and pending.id == identity(attempt):
@@ -133,7 +140,7 @@ def of_host(host: ManagedHost, reaches_api: Callable[[], bool], exclusive: Exclu
     # Not the tree of passes: descriptors are not shared.
     tree, run, manager = Tree(host.tree.root), host.converger.observer.run, host.converger.tools.services
 
-    def make() -> Upgrader:
+    def make() -> ProgramUpgrader:
         from nodemanager.host.self_update import assembly  # here: an agent at rest has no use for it
 
         return assembly.upgrader(tree, host.state, executable.own_path(), manager, run)

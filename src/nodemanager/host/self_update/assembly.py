@@ -12,7 +12,7 @@ from nodemanager.host.self_update import processors
 from nodemanager.host.self_update.guard import SERVICES, Guard
 from nodemanager.host.self_update.records import UpgradeRecords
 from nodemanager.host.self_update.staging import Stager
-from nodemanager.host.self_update.upgrading import Upgrader
+from nodemanager.host.self_update.upgrading import ProgramUpgrader
 from nodemanager.host.services import choose
 from nodemanager.host.services.choose import Name
 
@@ -28,7 +28,9 @@ def init_of(tree: Tree) -> Name:
     return found.name
 
 
-def upgrader(tree: Tree, state: str, program: str, manager: ServiceManager | None, run: Runner) -> Upgrader:
+def upgrader(
+    tree: Tree, state: str, program: str, manager: ServiceManager | None, run: Runner
+) -> ProgramUpgrader:
     """Return what upgrades a program of this host, which its service starts."""
     init = init_of(tree)
     if manager is None:
@@ -37,4 +39,4 @@ def upgrader(tree: Tree, state: str, program: str, manager: ServiceManager | Non
     executable.check(tree, path)
     records = UpgradeRecords(tree, state)
     stager = Stager(tree, path, run, processors.of_program(path, os.uname().machine))
-    return Upgrader(records, stager, Guard(tree, records, SERVICES[init], manager))
+    return ProgramUpgrader(records, stager, Guard(tree, records, SERVICES[init], manager))

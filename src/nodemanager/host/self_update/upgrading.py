@@ -63,7 +63,7 @@ class UpgradeOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Upgrader:
+class ProgramUpgrader:
     """Upgrades the program of one host."""
 
     records: UpgradeRecords
