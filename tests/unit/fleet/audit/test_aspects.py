@@ -188,7 +188,8 @@ def test_what_is_recorded_of_a_rollout() -> None:
     }
     assert {found.aspects[name].reason for name in ("rollout", "stage", "refused")} == {"HostsFailed"}
     assert (found.aspects["stage"].plan_hash, found.aspects["rollout"].message) == ("d", "2 failed")
-    for status in ({}, {"rollout": {}}, None):
+    nothing: list[Any] = [{}, {"rollout": {}}, None]
+    for status in nothing:
         assert list(values(look("ConfigSet", status=status))) == ["labels"]
 
 
