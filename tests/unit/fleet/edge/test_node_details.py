@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from nodemanager.api.edge.edgecluster import EdgeCluster, EdgeClusterSpec, EdgeClusterStatus, EdgeNode
@@ -56,7 +57,16 @@ def test_how_much_was_free_is_not_shown_of_a_node_that_is_away() -> None:
     assert found == {"a": [NodePool(name="edge-pool", fault="its node is away")], "b": []}
 
 
-@pytest.mark.parametrize("storage", [None, PartFacts("LINSTOR", Read("Unanswered"))])
+@pytest.mark.parametrize(
+    "storage",
+    [
+        None,
+        PartFacts("LINSTOR", Read("Unanswered")),
+        PartFacts(
+            "LINSTOR", Read("Unanswered"), storage=StorageFacts((StorageNode("a", True, ""),), pools=(POOL,))
+        ),
+    ],
+)
 def test_of_a_storage_that_nobody_asks_or_that_does_not_answer_there_are_no_pools(
     storage: PartFacts | None,
 ) -> None:
@@ -133,6 +143,17 @@ def test_a_node_is_at_the_task_that_runs_or_that_comes_first() -> None:
         "a": NodeWork(name="runs", phase="Running", step="flip"),
         "b": NodeWork(name="first"),
     }
+
+
+def test_tasks_of_one_moment_come_by_name_and_one_without_a_time_comes_first() -> None:
+    hosts = {"a": ToldHost().node("a")}
+    later, sooner = task("a-task", "a", at=1), task("z-task", "a")
+    untimed = msgspec.structs.replace(
+        task("y-task", "a"), metadata=ObjectMeta(name="y-task", creation_timestamp=None)
+    )
+    assert node_details.work([later, sooner], hosts)["a"].name == "z-task"
+    assert node_details.work([later, sooner, untimed], hosts)["a"].name == "y-task"
+    assert node_details.work([task("c", "a"), task("b", "a")], hosts)["a"].name == "b"
 
 
 def test_how_far_a_silent_host_is_with_its_task_nobody_knows() -> None:

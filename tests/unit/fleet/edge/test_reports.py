@@ -12,7 +12,9 @@ from nodemanager.api.common.edge_state import (
     BondChange,
     BondSlave,
     BondState,
+    DrbdResource,
     DrbdState,
+    DrbdVolume,
     EdgeState,
     LinkState,
 )
@@ -26,6 +28,7 @@ from nodemanager.kube.objects import ObjectMeta
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 BEFORE = NodeReport(state=FRESH, changed_at="2026-03-01T03:00:00Z", digest="of before")
+DISK = DrbdVolume(disk="UpToDate")
 SPEC = EdgeProfileSpec(network=SiteNetwork(bond="bond0"))
 
 
@@ -118,6 +121,11 @@ def test_of_drbd_that_could_not_be_read_there_are_no_numbers() -> None:
         found = reports.report(host(EdgeState(drbd=DrbdState(error=error)), ALIVE), SPEC, None, NOW)
         assert found is not None
         assert (found.drbd is not None) is wanted
+    many = DrbdState(resources=[DrbdResource(name="r0", suspended="no", volumes=[DISK])], omitted=3)
+    found = reports.report(host(EdgeState(drbd=many), ALIVE), SPEC, None, NOW)
+    assert found is not None
+    assert found.drbd is not None
+    assert (found.drbd.resources, found.drbd.well) == (4, 4), "those that are left out are well"
     found = reports.report(host(EdgeState(drbd=DrbdState()), ALIVE), SPEC, None, NOW)
     assert found is not None
     assert found.drbd is not None

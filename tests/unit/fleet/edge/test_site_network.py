@@ -71,6 +71,9 @@ CASES = [
                  "bond0 is half-flipped: balance-rr on a and c, of no known mode on b;"
                  " every second packet is lost", UNHEALTHY,
                  id="modes that differ, without any in the profile"),
+    pytest.param([state(bond()), state(bond(ONE))], spec("isolated-switches"),
+                 "bond0 is half-flipped: balance-rr on a, active-backup on b; every second packet is lost",
+                 UNHEALTHY, id="modes that differ where nothing joins the switches"),
     pytest.param([state(bond()), state(bond(ONE))], spec("joined-switches"),
                  "bond0 is half-flipped: balance-rr on a, active-backup on b", UNHEALTHY,
                  id="modes that differ where switches join them"),
