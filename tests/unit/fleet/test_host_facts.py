@@ -9,7 +9,7 @@ import pytest
 
 from nodemanager.fleet.maintenance import facts
 from nodemanager.fleet.maintenance.claims import Claim, State, Unreadable
-from nodemanager.fleet.maintenance.facts import GateFinding, HostFacts, HostHealth, NodeFacts
+from nodemanager.fleet.maintenance.facts import GateFinding, HostFacts, HostHealth, NodeFacts, TaskFacts
 from nodemanager.fleet.maintenance.protected_pods import Protection
 from nodemanager.fleet.maintenance.reasons import Reason
 
@@ -60,3 +60,20 @@ def test_why_a_host_is_away_and_why_it_cannot_be_begun_with(
 ) -> None:
     assert facts.unavailable(one) == away
     assert facts.unfit(one) == why
+
+
+@pytest.mark.parametrize(
+    ("phase", "windowed", "missed", "ended"),
+    [
+        ("Expired", True, True, True),
+        ("Expired", False, False, True),
+        ("Failed", True, False, True),
+        ("Running", True, False, False),
+        ("", False, False, False),
+    ],
+)
+def test_a_window_is_missed_by_a_task_that_expired_for_it(
+    phase: str, windowed: bool, missed: bool, ended: bool
+) -> None:
+    task = TaskFacts("t", phase, windowed=windowed)
+    assert (task.missed_window, task.is_end) == (missed, ended)

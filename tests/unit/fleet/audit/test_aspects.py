@@ -34,6 +34,7 @@ def test_of_every_kind_a_spec_is_known_by_its_generation_and_a_part_of_its_diges
     assert look(kind, {"a": 2}).aspects["spec"] != found.aspects["spec"]
     assert look(kind, {"a": 1}, deletionTimestamp=AT).aspects["leaving"] == Aspect(value=AT, verb="leave")
     assert found.created == AT
+    assert look(kind, creationTimestamp=None).created == ""
     assert "leaving" not in found.aspects
 
 

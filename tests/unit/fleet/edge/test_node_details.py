@@ -114,6 +114,20 @@ def test_nothing_is_said_of_nodes_that_a_profile_has_not_looked_at() -> None:
     assert conditions.get(status.conditions, findings.NODES_SEEN) is None
 
 
+def test_of_a_node_that_says_nothing_more_it_is_said_how_the_look_went() -> None:
+    status = look({"a": ToldHost()}, kubernetes={"a": SeenNode(Read("Missing"))})
+    found = conditions.get(status.conditions, findings.NODES_SEEN)
+    assert found is not None
+    assert found.message == "a: Missing"
+
+
+def test_as_many_taints_as_there_is_room_for_are_shown() -> None:
+    taints = [f"t{number}:NoExecute" for number in range(MAX_TAINTS)]
+    found = look({"a": ToldHost()}, kubernetes={"a": SeenNode(taints=taints)}).nodes[0].kubernetes
+    assert found is not None
+    assert found.taints == taints
+
+
 def test_of_very_many_taints_it_is_said_how_many_more_there_are() -> None:
     many = SeenNode(taints=[f"t{number}:NoExecute" for number in range(MAX_TAINTS + 4)])
     found = look({"a": ToldHost()}, kubernetes={"a": many}).nodes[0].kubernetes
@@ -158,6 +172,7 @@ def test_tasks_of_one_moment_come_by_name_and_one_without_a_time_comes_first() -
 
 def test_how_far_a_silent_host_is_with_its_task_nobody_knows() -> None:
     tasks = [task("flip", "a", "Running", "flip"), task("wait", "b")]
+    assert node_details.work(tasks[:1], {}) == {"a": NodeWork(name="flip", phase="Unknown")}, "nor of none"
     hosts = {name: SILENT.node(name) for name in "ab"}
     assert node_details.work(tasks, hosts) == {
         "a": NodeWork(name="flip", phase="Unknown"), "b": NodeWork(name="wait"),
