@@ -229,6 +229,8 @@ def test_what_a_task_says() -> None:
 
     assert said("Running") is None
     assert said("Refused") == Silence("Refused", "why")
+    assert said("Failed", preview={"digest": "aa"}) == Silence("Failed", "why"), "whatever it has found"
+    assert said("Succeeded") == Silence("Succeeded", "why")
     assert said("Succeeded", output="old") == Silence(
         "TooOld", "its agent does not know proposals; upgrade it"
     )

@@ -36,8 +36,12 @@ def budget(warned: list[str] | None = None) -> HostBudget:
 def test_a_host_that_causes_too_much_is_told_of_once_and_the_rest_is_left_for_later() -> None:
     warned: list[str] = []
     room = budget(warned)
-    added = [told(message=f"{number}") for number in range(MOST + 2)]
-    assert room.admit(TASK, SEEN, added) == added[:MOST]
+    added = [told(message=f"{number}") for number in range(MOST + 1)]
+    assert room.admit(TASK, SEEN, added[:MOST]) == added[:MOST]
+    assert warned == []
+    assert room.admit(TASK, SEEN, added[MOST:]) == []
+    assert warned == ["web1"]
+    assert room.admit(TASK, SEEN, added[:2]) == []
     assert room.admit(OTHER, SEEN, [told("web2")]) == [told("web2")], "another host has room of its own"
     assert warned == ["web1"]
     assert room.due(NOW + host_budget.HOUR) == [(TASK, SEEN)]

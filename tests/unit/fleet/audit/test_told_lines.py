@@ -40,7 +40,7 @@ LINES = chain(5)
 
 
 def test_what_can_be_read_and_is_of_the_chain_is_taken_once_and_in_order() -> None:
-    told = [LINES[3], "no record", LINES[0], LINES[3], LINES[4]]
+    told = [LINES[3], LINES[0], LINES[3], LINES[4], "no record"]
     found = told_lines.read(told, end(LINES))
     assert [(one.index, one.digest) for one in found] == [
         (number, leaf_hash(LINES[number].encode()).hex()) for number in (0, 3, 4)
