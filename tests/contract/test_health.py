@@ -13,11 +13,14 @@ import yaml
 
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.edge.edgecluster import EDGE_CLUSTERS
+from nodemanager.api.rights import operator_rights
 from nodemanager.client.patches import MergePatch
 from nodemanager.kube import times
-from support import accounts, cli, kubeconfigs
+from nodemanager.kube.core import LEASES
+from support import accounts, cli, kubeconfigs, operator_process
 from support.agent_process import Api
 from support.either import Place
+from support.scripted_server import until
 
 pytestmark = [pytest.mark.usefixtures("place"), pytest.mark.timeout(120)]
 
@@ -44,6 +47,13 @@ async def report(api: Api, name: str, **conditions: str) -> None:
     await api.client.patch(MANAGED_NODES, name, api.namespace, body, subresource="status")
 
 
+async def lead(api: Api) -> None:
+    """Have an operator lead at this moment."""
+    spec = {"holderIdentity": "x", "renewTime": times.rfc3339_micro(datetime.now(UTC))}
+    body = {"metadata": {"name": operator_rights.NAME}, "spec": spec}
+    await api.client.create(LEASES, body, api.namespace)
+
+
 async def test_a_plain_fleet(place: Place, api: Api) -> None:
     empty = await health(place)
     assert (empty.code, empty.stderr) == (0, "")
@@ -53,6 +63,8 @@ async def test_a_plain_fleet(place: Place, api: Api) -> None:
     assert (await health(place)).code == 3
     for name in ("web1", "web2"):
         await report(api, name, Ready="True Applied", Alive="True LeaseRenewed")
+    assert (await health(place)).code == 3, "no operator leads, so that they may have gone since"
+    await lead(api)
     well = await health(place)
     assert (well.code, well.stdout.splitlines()[0]) == (0, f"{place.namespace}: WELL")
     assert "web1" not in well.stdout
@@ -102,6 +114,23 @@ async def test_an_edge_site_and_one_that_nobody_looks_at(place: Place, api: Api)
     assert "Fresh" not in stale.stdout  # what is old is not shown as if it were so
 
 
+async def test_an_operator_without_election_shows_that_it_is_there(
+    place: Place, api: Api, tmp_path: Path
+) -> None:
+    await api.client.create(MANAGED_NODES, {"metadata": {"name": "web1"}}, place.namespace)
+    await report(api, "web1", Ready="True Applied", Alive="True LeaseRenewed")
+
+    async def told() -> list[list[str]]:
+        return [row for row in named(await health(place)) if row[1].startswith("operator/")]
+
+    assert await told() == [["unknown", "operator/nodemanager-operator", "Absent"]]
+    async with operator_process.operator(place, api, tmp_path):
+        await until(lambda: bool(place.shown("leases")["items"]))
+        assert await told() == []
+    [lease] = place.shown("leases")["items"]
+    assert lease["spec"]["holderIdentity"] == "", "it is given back"
+
+
 async def test_what_may_not_be_read_is_unknown(place: Place, tmp_path: Path) -> None:
     rules = [accounts.rule("common.nodemanager", ["managednodes"], "list")]
     place.kubectl("apply", "-f", "-", stdin=accounts.account("looker", place.namespace, rules))
@@ -119,6 +148,7 @@ async def test_what_may_not_be_read_is_unknown(place: Place, tmp_path: Path) -> 
 
 async def test_watching_tells_what_changes(place: Place, api: Api) -> None:
     await api.client.create(MANAGED_NODES, {"metadata": {"name": "web1"}}, place.namespace)
+    await lead(api)
     argv = [*cli.ARGV, "health", "--kubeconfig", str(place.kubeconfig), "-n", place.namespace, "--watch",
             "--every", "1s", "-o", "yaml"]  # fmt: skip
     process = await asyncio.create_subprocess_exec(

@@ -65,6 +65,22 @@ async def test_who_may_do_everything_has_revisions_and_an_audit_log(place: Place
     assert " WARN " not in said, said
 
 
+async def test_health_is_well_when_all_is_well(place: Place, tmp_path: Path) -> None:
+    """Its operator leads, and has seen the host renew its Lease."""
+    await guard(place, tmp_path)
+    where = ("--kubeconfig", str(place.kubeconfig), "-n", place.namespace)
+
+    def well() -> bool:
+        argv = [*cli.ARGV, "health", *where]
+        ran = subprocess.run(argv, env=cli.environment(), capture_output=True, text=True, check=False)
+        counts = [line.split()[:3] for line in ran.stdout.splitlines()]
+        return ran.returncode == 0 and ["hosts", "1", "1"] in counts
+
+    with up(place.kubeconfig, place.namespace, tmp_path):
+        place.kubectl("apply", "-f", "-", stdin=HELLO)
+        await until(well, 90)
+
+
 async def test_who_may_less_is_told_once_what_does_not_work(place: Place, api: Api, tmp_path: Path) -> None:
     await guard(place, tmp_path)
     place.kubectl("create", "serviceaccount", "ada")

@@ -52,6 +52,9 @@ def test_a_quick_run_measures_everything_and_says_so(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         measured = {row["what"]: row["value"] for row in agent["rows"]}
         assert {"resident after the cold pass", "start to the end of the first no-op pass"} <= set(measured)
+        # Of the few sets of a quick run, less may be left than two starts of one agent differ by.
+        grown = measured.pop("growth with 50 ConfigSets of 26 KB for other hosts")
+        assert -5 < grown < 5
         assert all(value > 0 for value in measured.values())
     else:
         assert "root" in agent["skipped"]

@@ -167,7 +167,7 @@ class EdgeHost:
 
     async def run(self, argv: Sequence[str], **how: Unpack[How]) -> Completed:
         """Run a program of this host, the fakes before all others."""
-        how["env"] = self.env()
+        how["env"] = {**(how.get("env") or {}), **self.env()}
         return await runner.run(argv, **how)
 
     def changes(self) -> BondChanges:

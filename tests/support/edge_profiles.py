@@ -63,3 +63,9 @@ def signed(obj: Untyped, comment: str = "") -> Untyped:
              f"trusted comment: {said}", base64.b64encode(whole).decode())  # fmt: skip
     meta = {**obj["metadata"], "annotations": {SIGNATURE: "\n".join(lines) + "\n"}}
     return {**obj, "metadata": meta}
+
+
+def plain() -> Untyped:
+    """Return the profile k3s-linstor without what only agents with --edge tell of: a bond, and replicas."""
+    storage = {"backend": "local-path", "mode": "single", "replicas": None, "pools": None}
+    return shipped("k3s-linstor", patch={"network": None, "storage": storage, "workflows": []})

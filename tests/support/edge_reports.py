@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
 
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.edge_state import (
@@ -20,6 +25,9 @@ from nodemanager.api.common.edge_state import (
     VlanState,
 )
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
+from nodemanager.api.edge.edgecluster import AGENT, EdgeClusterStatus, EdgeNode
+from nodemanager.fleet.edge.facts import AgentFacts, SignOfLife
+from nodemanager.kube import times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
 
@@ -69,6 +77,7 @@ class ToldHost:
     resync_suspended: str = "no"
     done: int | None = None
     omitted: int = 0
+    omitted_unwell: int | None = None
     drbd_error: str = ""
     error: str = ""
 
@@ -132,7 +141,24 @@ class ToldHost:
                          peers=peers)
             for one in self.resources
         ]  # fmt: skip
-        return DrbdState(version="8.4.11", resources=found, omitted=self.omitted, error=self.drbd_error)
+        return DrbdState(version="8.4.11", resources=found, omitted=self.omitted,
+                         omitted_unwell=self.omitted_unwell, error=self.drbd_error)  # fmt: skip
 
 
 SILENT = ToldHost(alive="False", ready=node_conditions.AGENT_SILENT)
+
+
+def agents(hosts: Mapping[str, ToldHost | ManagedNode], beat: str = "now", **more: Any) -> AgentFacts:
+    """Return what is known of hosts that all gave the same sign of life last; of a silent one, too."""
+    signs = dict.fromkeys(hosts, SignOfLife(beat))
+    nodes = {name: one.node(name) if isinstance(one, ToldHost) else one for name, one in hosts.items()}
+    return AgentFacts(nodes, beats=signs, **more)
+
+
+def watched(
+    names: Iterable[str], now: datetime, before: EdgeClusterStatus | None = None
+) -> EdgeClusterStatus:
+    """Return a status with what a look saw ten seconds ago: each of these had given another sign of life."""
+    stamp = times.rfc3339(now - timedelta(seconds=10))
+    seen = [EdgeNode(name=one, source=AGENT, digest="another", changed_at=stamp) for one in names]
+    return msgspec.structs.replace(before or EdgeClusterStatus(), observed_at=stamp, nodes=seen)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -14,6 +16,7 @@ import msgspec
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.edge.edgecluster import EDGE_CLUSTERS, EdgeCluster, EdgeClusterStatus
 from nodemanager.api.edge.edgeprofile import EDGE_PROFILES, EdgeProfile
+from nodemanager.api.rights.host_rights import account_name
 from nodemanager.client.auth import kubeconfig
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.http.transport import HttpTransport, Request, Response, Transport
@@ -25,7 +28,8 @@ from nodemanager.controllers.registration import Caches, ControllerContext
 from nodemanager.fleet.audit.settings import AuditSettings
 from nodemanager.host.process import runner
 from nodemanager.kube import errors, manifests
-from nodemanager.kube.objects import ObjectKey, Untyped
+from nodemanager.kube.core import LEASES, Lease
+from nodemanager.kube.objects import ObjectKey, Untyped, key_of
 from nodemanager.runtime import tasks
 from nodemanager.runtime.cache import Cache
 from nodemanager.runtime.controller import Reconcile
@@ -42,6 +46,7 @@ from support.rendering import Inline
 from support.scripted_server import until
 
 Fault = Callable[[Transport, Request], Awaitable[Response]]
+_BEATS = itertools.count(1)
 START = datetime(2026, 3, 1, 4, 0, tzinfo=UTC)
 
 
@@ -196,6 +201,24 @@ async def tell(site: EdgeSite, name: str, host: ToldHost) -> None:
         await client.create(MANAGED_NODES, {"metadata": {"name": name}}, space)
     patch = MergePatch({"status": msgspec.to_builtins(host.node(name).status)})
     await client.patch(MANAGED_NODES, name, space, patch, subresource="status")
+
+
+async def renew(site: EdgeSite, *names: str) -> None:
+    """Have agents give a sign of life, and wait until the operator has heard of it."""
+    client, space = site.api.client, site.place.namespace
+    leases = site.context.caches.of(LEASES)
+    for name in names:
+        account, stamp = account_name(name), f"2001-01-01T00:00:00.{next(_BEATS):06}Z"
+        with contextlib.suppress(errors.AlreadyExists):
+            await client.create(LEASES, {"metadata": {"name": account}, "spec": {}}, space)
+        renewed = MergePatch({"spec": {"holderIdentity": name, "renewTime": stamp}})
+        found = await client.patch(LEASES, account, space, renewed)
+        await until(functools.partial(_is_seen, leases, found))
+
+
+def _is_seen(leases: Cache[Lease], lease: Lease) -> bool:
+    seen = leases.get(key_of(lease))
+    return seen is not None and seen.metadata.resource_version == lease.metadata.resource_version
 
 
 async def _serves_daemon_sets(client: Client) -> bool:

@@ -1,4 +1,4 @@
-"""A Kubernetes API of few words on a real socket: it serves, for reading only, what a test puts into it."""
+"""A Kubernetes API of few words on a real socket: it serves, for reading, what a test puts into it."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ class ObjectsApi:
     refuses: bool = False
     refused: str = ""
     """The end of the one path that is refused; empty: none is."""
+    takes_patches: bool = False
+    """Whether a patch is taken; nothing comes of it."""
 
     async def answer(self, exchange: Exchange) -> None:
         path = urlsplit(exchange.target).path
@@ -35,6 +37,8 @@ class ObjectsApi:
             exchange.reset()
         elif self.refuses or (self.refused and path.endswith(self.refused)):
             await exchange.refuse(403, "Forbidden", "no")
+        elif exchange.method == "PATCH" and self.takes_patches:
+            await exchange.json({"metadata": {"name": name, "resourceVersion": "2"}})
         elif exchange.method != "GET":
             await exchange.refuse(405, "MethodNotAllowed")
         elif path in self.lists:

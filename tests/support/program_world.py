@@ -10,7 +10,6 @@ do something. Each is a boundary before and after which the guard can be killed.
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nodemanager.host.base import ServiceKey
+from nodemanager.host.base import HostError, ServiceKey
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process.runner import CommandNotFound, Completed
 from nodemanager.host.process.threads import in_thread
@@ -95,6 +94,7 @@ class ProgramWorld:
         self.program = self.root / "bin/nodemanager"
         self.new, self.previous = self.root / "bin/nodemanager.new", self.root / "bin/nodemanager.previous"
         self.state = self.root / "state/agent-upgrade"
+        self.arch = "amd64"
 
     def make(self) -> None:
         """Make it anew, with the old program on it, which runs."""
@@ -201,7 +201,7 @@ class ProgramWorld:
                 return Completed(tuple(argv), 0, b"", b"")
             return await self._run(argv)
 
-        stager = Stager(tree, str(self.program), run, os.uname().machine)
+        stager = Stager(tree, str(self.program), run, self.arch)
         return Upgrader(records, stager, Guard(tree, records, service, manager))
 
     def order(self, kind: str) -> UpgradeOrder:
@@ -234,4 +234,9 @@ class FileInit:
         return False
 
     async def restart(self, key: ServiceKey) -> None:
-        """The guard is started by whoever looks at what happened."""
+        """The guard is started by whoever looks at what happened; one that is not there cannot be."""
+        if not (self._world.root / "etc/guard.service").exists():
+            raise HostError(f"cannot restart {key.name}: there is no such service")
+
+    async def stop(self, key: ServiceKey) -> None:
+        (self._world.root / "etc/stopped").write_text(f"{key.name}\n")

@@ -8,7 +8,6 @@ the program is linked, and packages are made of it (tools/packages).
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import shutil
 import sys
@@ -26,23 +25,25 @@ from tools.release import (
     allocator,
     elf,
     interpreter,
+    keeping,
     libraries,
     licences,
     program,
+    revision,
     sbom,
     signing,
     sources,
     sums,
     toolchain,
 )
+from tools.release.keeping import Part
+from tools.release.sbom import Component
 from tools.release.sources import CannotBuild
 from tools.release.targets import TARGETS, Target, native
 from tools.release.toolchain import Toolchain
 
 MIB: Final = 1024 * 1024
 TOOLS: Final = {"make": "make", "perl": "perl", "patch": "patch", "nice": "coreutils"}
-COMPILED: Final = ("libyaml", "openssl", "openssl-patches", "python", "zlib")
-"""Sources of all parts but the allocator, which has its own."""
 PACKAGE_TOOLS: Final = {"dpkg-deb": "dpkg", "rpmbuild": "rpm"}
 """What is run, and the package that has it."""
 
@@ -70,72 +71,61 @@ class Workshop:
         tools.prepare()
         locked = sources.all_pinned()
         prefix = tools.folder / "prefix"
-        recipe = Path(libraries.__file__)
-        _once(
-            tools, "prefix", [recipe], COMPILED,
-            lambda: libraries.build(tools, locked, self.archives, prefix),
-        )  # fmt: skip
+        _once(tools, keeping.prefix(), lambda: libraries.build(tools, locked, self.archives, prefix))
         builder = None if target.is_native else self.interpreter(native()) / "python"
-        recipe = Path(interpreter.__file__)
         source = locked["python"]
-        _once(
-            tools, "python", [recipe], COMPILED,
-            lambda: interpreter.build(tools, source, self.archives, builder),
-        )  # fmt: skip
+        _once(tools, keeping.python(), lambda: interpreter.build(tools, source, self.archives, builder))
         return tools.folder / "python"
 
     def extensions(self, target: Target) -> None:
         """Have the extensions of a target, built unless they are there."""
         tools = self.tools(target)
-        own = [program.ROOT / each.source for each in program.EXTENSIONS if not each.package]
-        inputs = [Path(program.__file__), program.LOCK, *own]
-        _once(tools, "extensions", inputs, COMPILED, lambda: program.build_extensions(tools, self.archives))
+        _once(tools, keeping.extensions(), lambda: program.build_extensions(tools, self.archives))
 
     def allocator(self, target: Target) -> None:
         """Have the allocator of a static target, built unless it is there."""
         tools = self.tools(target)
         if target.is_static:
             source = sources.all_pinned()["musl"]
-            _once(
-                tools, "allocator", allocator.inputs(), ["musl"],
-                lambda: allocator.build(tools, source, self.archives),
-            )  # fmt: skip
+            _once(tools, keeping.allocator_part(), lambda: allocator.build(tools, source, self.archives))
 
 
-def _once(
-    tools: Toolchain, name: str, recipe: Sequence[Path], used: Sequence[str], build: Callable[[], object]
-) -> None:
-    """Build a part unless what is there was built from the same sources in the same way."""
-    inputs = [path.read_bytes() for path in (*recipe, Path(toolchain.__file__))]
-    pinned = {each: source for each, source in sources.all_pinned().items() if each in used}
-    inputs += [sources.versions(pinned).encode(), repr(tools.target).encode()]
-    inputs.append(toolchain.zig_version().encode())
-    key = hashlib.sha256(b"\0".join(inputs)).hexdigest()
-    mark = tools.folder / f"{name}.built"
-    if mark.is_file() and mark.read_text(encoding="utf-8") == key:
-        return
-    mark.unlink(missing_ok=True)
+def _once(tools: Toolchain, part: Part, build: Callable[[], object]) -> None:
+    """Build a part unless it is there, and say how long that took."""
     began = time.monotonic()
-    build()
-    mark.write_text(key, encoding="utf-8")
-    _say(f"{tools.target.name}: {name} built in {time.monotonic() - began:.0f} s")
+    if not keeping.has(tools, part, build):
+        _say(f"{tools.target.name}: {part.name} built in {time.monotonic() - began:.0f} s")
 
 
 def build(
     shop: Workshop, targets: Sequence[Target], output: Path, key: Path | None, *, packages: bool = True
 ) -> None:
-    """Build the programs of a release and all that goes with them."""
+    """Build the programs of a release and all that goes with them, alone in the cache."""
+    if key is not None:
+        signing.check(key)
+    with keeping.alone(shop.cache, _say):
+        _build(shop, targets, output, key, packages=packages)
+
+
+def _build(
+    shop: Workshop, targets: Sequence[Target], output: Path, key: Path | None, *, packages: bool
+) -> None:
     output.mkdir(parents=True, exist_ok=True)
-    before = sums.earlier(output)  # before any of it is made anew
+    begun = revision.of_tree()
+    before = sums.earlier(output, begun)  # before any of it is made anew
+    if not sums.is_of(output, begun) and output.joinpath(sums.NAME).is_file():
+        _say(f"{output}: what is there is of other sources, and is not listed any more; it stays")
     site, packed = shop.cache / "site", shop.cache / "packed"
     builder = shop.interpreter(native()) / "python"
-    program.install_site(site)
+    program.install_site(site, begun)
     shop.extensions(native())
     shop.allocator(native())
     found = program.prepare(shop.tools(native()), builder, site, packed)
     program.pack(shop.tools(native()), builder, site, packed, found)
     # None is released unless all are fit to be: what dist/ has belongs together.
     made = {target: _build_program(shop, target, packed) for target in targets}
+    revision.check(made.values(), begun, revision.of_tree())
+    parts = _parts(shop, site)
     programs: list[Path] = []
     packed_programs: list[Path] = []
     for target, fit in made.items():
@@ -143,13 +133,15 @@ def build(
         shutil.copy(fit, file)
         programs.append(file)
         if packages:
-            packed_programs += _build_packages(shop, target, site, file)
+            packed_programs += _build_packages(
+                shop, target, licences.collect(shop.tools(target), site, parts), file
+            )
     files = [*programs, *packed_programs]
     others = [
         output / name for name in before if sbom.lists(name, __version__) and output / name not in files
     ]
-    files.append(_write_sbom(shop, [*files, *others], site, output))
-    listed = sums.write(output, files, before)
+    files.append(_write_sbom(shop, [*files, *others], parts, output))
+    listed = sums.write(output, files, before, begun)
     if key is not None:
         signing.sign([*files, listed], key, __version__, shop.epoch)
     sys.stdout.write(listed.read_text(encoding="utf-8"))
@@ -168,10 +160,9 @@ def _build_program(shop: Workshop, target: Target, packed: Path) -> Path:
     return file
 
 
-def _build_packages(shop: Workshop, target: Target, site: Path, file: Path) -> list[Path]:
-    """Build the packages of a program, beside it."""
-    found = licences.collect(shop.tools(target), site)
-    made_of = Program(file, target.name, __version__, shop.epoch, found)
+def _build_packages(shop: Workshop, target: Target, texts: dict[str, bytes], file: Path) -> list[Path]:
+    """Build the packages of a program, beside it, with the licences of what is in it."""
+    made_of = Program(file, target.name, __version__, shop.epoch, texts)
     made = []
     for each in formats.of(target.name):
         began = time.monotonic()
@@ -184,13 +175,17 @@ def _say_made(file: Path, began: float) -> None:
     _say(f"{file}: {file.stat().st_size / MIB:.1f} MiB, made in {time.monotonic() - began:.0f} s")
 
 
-def _write_sbom(shop: Workshop, files: Sequence[Path], site: Path, output: Path) -> Path:
-    parts = [
+def _parts(shop: Workshop, site: Path) -> list[Component]:
+    """Return what of the programs others wrote."""
+    return [
         *sbom.of_sources(sources.all_pinned().values()),
         *sbom.of_interpreter(shop.tools(native()).folder / "python"),
         *sbom.of_compiler(toolchain.zig_version()),
         *sbom.of_site(site),
     ]
+
+
+def _write_sbom(shop: Workshop, files: Sequence[Path], parts: Sequence[Component], output: Path) -> Path:
     path = output / f"nodemanager-{__version__}{sbom.SUFFIX}"
     digests = {file.name: sources.digest(file) for file in files}
     path.write_text(sbom.document(__version__, shop.epoch, parts, digests), encoding="utf-8")

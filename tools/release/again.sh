@@ -13,7 +13,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 git clone --quiet --no-local "$root" "$folder/sources"
 mkdir -p "$folder/cache/archives"
-[[ ! -d $kept ]] || cp "$kept"/* "$folder/cache/archives/"
+[[ ! -d $kept ]] || cp -r "$kept/." "$folder/cache/archives/"
 make -C "$folder/sources" release TARGETS="$*" SIGNING_KEY= ARGS="--cache $folder/cache"
 different=()
 for file in "$folder"/sources/dist/*; do

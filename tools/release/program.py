@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tools.release import allocator, interpreter, linking, revision, sources, symbols
+from tools.release.revision import Revision
 from tools.release.sources import CannotBuild
 from tools.release.toolchain import Toolchain
 
@@ -36,7 +37,7 @@ EXTENSIONS: Final = (
 )
 
 
-def install_site(site: Path) -> None:
+def install_site(site: Path, made_of: Revision) -> None:
     """Install nodemanager and what it needs into a folder; the modules in it are for every target."""
     shutil.rmtree(site, ignore_errors=True)
     shutil.rmtree(
@@ -58,7 +59,7 @@ def install_site(site: Path) -> None:
         if done.returncode != 0:
             raise CannotBuild(f"cannot install what is packed: {done.stderr.strip()}")
     check_modules(site / "nodemanager", ROOT / "src" / "nodemanager")
-    (site / "nodemanager" / revision.NAME).write_bytes(revision.of_tree().packed())
+    (site / "nodemanager" / revision.NAME).write_bytes(made_of.packed())
 
 
 def check_modules(installed: Path, source: Path) -> None:

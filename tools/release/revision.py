@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from tools.release.sources import CannotBuild
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 NAME: Final = "REVISION"
@@ -56,6 +58,23 @@ def of_program(path: Path) -> Revision | None:
     """Return the revision of a program, for whatever processor it is; None = it is older than this mark."""
     found = _TEXT.search(path.read_bytes())
     return None if found is None else Revision(*(each.decode() for each in found.groups()))
+
+
+def check(programs: Iterable[Path], begun: Revision, now: Revision) -> None:
+    """Raise unless programs are of the sources that their build began with, and these are still here."""
+    for path in programs:
+        found = of_program(path)
+        if found != begun:
+            other = f"commit {found.commit[:12]}" if found is not None else "nobody knows what"
+            raise CannotBuild(
+                f"cannot release {path}: it is of {other}, and not of the {begun.state} sources that are"
+                " here: something else was packed meanwhile; build again"
+            )
+    if now.sources != begun.sources:
+        raise CannotBuild(
+            "cannot release: the sources have changed meanwhile; leave them as they are while they are"
+            " built, and build again"
+        )
 
 
 def digest(root: Path) -> str:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from tools.release.sources import CannotBuild
+
+
+def check(key: Path) -> None:
+    """Raise unless a key signs: what is built takes long, and a wrong password is found out sooner."""
+    with tempfile.TemporaryDirectory(prefix="nodemanager-sign-") as folder:
+        trial = Path(folder) / "a small file"
+        trial.write_text("nothing\n", encoding="utf-8")
+        sign([trial], key, "0", 0)
 
 
 def sign(files: Iterable[Path], key: Path, version: str, epoch: int) -> list[Path]:

@@ -1,4 +1,7 @@
-"""SHA256SUMS: the digests of all that was made in a folder, by this run and by those before it."""
+"""SHA256SUMS: the digests of what this run, and those before it, made of the same sources in a folder.
+
+Which sources these are is noted beside it: a package does not say it itself.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from tools.release.revision import Revision
 from tools.release.sources import digest
 
 NAME: Final = "SHA256SUMS"
+SOURCES: Final = f"{NAME}.sources"
 SIGNATURE: Final = ".minisig"
 
 
-def earlier(folder: Path) -> dict[str, str]:
-    """Return what earlier runs made and is still there as they made it: digests by name."""
+def is_of(folder: Path, revision: Revision) -> bool:
+    """Tell whether what is listed was made of these sources."""
+    file = folder / SOURCES
+    return file.is_file() and file.read_bytes() == revision.packed()
+
+
+def earlier(folder: Path, revision: Revision) -> dict[str, str]:
+    """Return what earlier runs made of these sources and is there as they made it: digests by name."""
     file = folder / NAME
+    if not is_of(folder, revision):
+        return {}
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
     found = {name: said for said, _, name in (line.partition("  ") for line in lines)}
     # A line is text that somebody may have edited: it names a file of this folder, or nothing.
@@ -25,7 +38,7 @@ def earlier(folder: Path) -> dict[str, str]:
     }
 
 
-def write(folder: Path, files: Sequence[Path], kept: Mapping[str, str]) -> Path:
+def write(folder: Path, files: Sequence[Path], kept: Mapping[str, str], revision: Revision) -> Path:
     """Write the list, with what is kept of earlier runs; a signature of another content is removed."""
     made = {file.name: digest(file) for file in files}
     listed = {**kept, **made}
@@ -36,5 +49,9 @@ def write(folder: Path, files: Sequence[Path], kept: Mapping[str, str]) -> Path:
             folder.joinpath(f"{name}{SIGNATURE}").unlink(missing_ok=True)
     if not target.is_file() or target.read_text(encoding="utf-8") != text:
         folder.joinpath(f"{NAME}{SIGNATURE}").unlink(missing_ok=True)
+    sources = folder / SOURCES
+    if not is_of(folder, revision):
+        sources.unlink(missing_ok=True)  # the new list is never one of the old sources
     target.write_text(text, encoding="utf-8")
+    sources.write_bytes(revision.packed())
     return target

@@ -1,1 +1,1 @@
-"""Observe, plan, apply and report on the one host it runs on."""
+"""Observes, plans, applies and reports on the one host that it runs on."""

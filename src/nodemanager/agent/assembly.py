@@ -1,4 +1,4 @@
-"""Puts what observes and changes one host together, for one root."""
+"""Builds the tools that observe and change one host, for one root."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from nodemanager.host.state.vault import Vault
 
 
 class NoLocks:
-    """Locks where there is nobody to share them with."""
+    """Locks for a host that shares them with no other."""
 
     def __init__(self, why: str) -> None:
         self._why = why
 
     def hold(self, name: str) -> AbstractAsyncContextManager[None]:
-        """Refuse: a lock that nobody else sees would be a lie."""
+        """Refuse: a lock that no other host can see would be no lock."""
         raise Busy(f"cannot take lock {name}: {self._why}")
 
 
 @dataclass(frozen=True, slots=True)
 class ManagedHost:
-    """A host, ready to be looked at and changed."""
+    """A host that is ready to be observed and changed."""
 
     tree: Tree
     identity: Identity
@@ -52,15 +52,16 @@ class ManagedHost:
     journal: Journal
     bucket: Bucket
     state: str
-    """Folder, below the root, for what must survive us."""
+    """The folder, below the root, for files that must survive the agent."""
     lock: StateLock
     progress: PassProgress
     ledger: OwnershipLedger
     records: tuple[Tree, ...] = ()
-    """The same host, for those who keep records while others change files: descriptors are not shared."""
+    """The same host again, for code that keeps records while other code changes files: descriptors are not
+    shared."""
 
     def close(self) -> None:
-        """Give back what is held open."""
+        """Release what is held open."""
         self.lock.release()
         self.ledger.close()
         for one in (self.tree, *self.records):
@@ -74,14 +75,14 @@ class HostSetup:
     root: str = "/"
     hostname: str = ""
     state: str = STATE
-    """Folder, below the root, for what must survive us."""
+    """The folder, below the root, for files that must survive the agent."""
     bucket: str = ""
-    """Folder, below the root, for backups of files; empty = in that of the state."""
+    """The folder, below the root, for backups of files; empty = inside the folder of the state."""
     backups: BucketLimits = field(default_factory=BucketLimits)
     start_delay: float = 3.0
-    """Seconds after which a service that was started is looked at again."""
+    """After so many seconds, a service that was started is looked at again."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels that the host is to have beside those that tell what it is."""
+    """Labels that the host should have besides those that describe it."""
 
 
 def _nobody() -> None:
@@ -93,15 +94,15 @@ class PassSetup:
     """How passes follow each other."""
 
     patience: float | None = None
-    """Seconds that a pass waits for executions before it is over without them; None = to their end."""
+    """Seconds that a pass waits for executions before it ends without them; None = until they end."""
     ended: Callable[[], None] = _nobody
-    """Asks for a pass, because executions ended that none waited for."""
+    """Asks for a pass because executions ended for which no pass waited."""
     long: Callable[[], None] = _nobody
-    """Told that a pass which changes something takes longer than a moment."""
+    """Called when a pass that changes the host takes longer than a moment."""
     may_act: Callable[[], bool] = lambda: True
-    """Nothing is changed while it says no."""
+    """While it returns no, the host is not changed."""
     shut: Callable[[], AbstractSet[str]] = frozenset[str]
-    """ConfigSets of which nothing is changed now."""
+    """ConfigSets whose resources are not changed now."""
 
 
 def assemble(

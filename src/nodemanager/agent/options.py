@@ -1,4 +1,4 @@
-"""How the agent is told to run: what the command line and its file say, and the credential that it uses."""
+"""The settings of the agent from command line and file, and the credential that it uses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nodemanager.host.state.vault import Vault
 
 log = logging.getLogger("nodemanager.agent")
 PERIOD = 600.0
-"""Often enough for a foreign change not to last, and for alerts on `last applied` to stay quiet."""
+"""Often enough for a foreign change to end soon, and for alerts on `last applied` to stay quiet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,28 +33,28 @@ class AgentOptions:
     metrics_address: str = ":8080"
     probe_address: str = ":8081"
     period: float = PERIOD
-    """Seconds after which to look again although nothing happened; 0 = never."""
+    """Seconds after which to look again without any event; 0 = never."""
     upgrades: UpgradeSettings = field(default_factory=UpgradeSettings)
     pod_identity: bool = False
-    """Exchange the token of the pod we are in for that of the host it runs on."""
+    """Whether to exchange the token of our pod for that of the host it runs on."""
     secrets: SecretLimits = field(default_factory=SecretLimits)
     key_file: str = ""
-    """What Secrets are encrypted with on disk; empty = with nothing."""
+    """The key that encrypts Secrets on disk; empty = they are not encrypted."""
     prune_grace: float = GRACE_SECONDS
-    """Seconds that something has to be declared by nobody before it is taken back."""
+    """Seconds that no set may declare something before it is taken back."""
     prune_confirm: float = CONFIRM_SECONDS
-    """Seconds after which what may be a mistake is believed, and something is taken back."""
+    """Seconds after which a possible mistake is believed, and something is taken back."""
     realtime: bool = True
-    """Whether to hear of changes on the host, and repair at once; if not, the period alone notices them."""
+    """Whether to hear of changes on the host and repair at once; if not, only periodic passes notice them."""
     every_drift: bool = False
-    """Whether each drift is a record of the host's chain; if not, those of an hour are one."""
+    """Whether each drift is a record of the host's chain; if not, the drifts of an hour share one."""
     edge: bool = False
-    """Whether the host is of an edge site: then its links, bonds, DRBD and boot are looked at."""
+    """Whether the host is of an edge site: then the agent looks at its links, bonds, DRBD and boot."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnToken:
-    """The credential of the host, if it is one that the agent renews."""
+    """The credential of the host, if the agent renews it."""
 
     client: Client
     config: ClientConfig
@@ -65,15 +65,15 @@ class OwnToken:
 
 @dataclass(frozen=True, slots=True)
 class OwnCredential:
-    """What the agent does about the credential that it uses."""
+    """What the agent does with the credential that it uses."""
 
     renewed: OwnToken | None = None
     watch: CredentialWatch | None = None
-    """Notices another one on disk."""
+    """Notices another credential on disk."""
 
 
 def secret_vault(options: AgentOptions) -> Vault | None:
-    """Return where Secrets are kept; None if they should be encrypted and cannot be."""
+    """Return the store of Secrets; None if they should be encrypted and cannot be."""
     try:
         key = options.key_file
         cipher = cipher_of(key, os.environ.get("CREDENTIALS_DIRECTORY", "")) if key else None

@@ -1,4 +1,4 @@
-"""The parts of one agent that others ask for something, once all of them are wired together."""
+"""The parts of one agent that other parts use, once all of them are connected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Agent:
     manager: Manager
     managed_host: ManagedHost
     board: Board
-    """What is known of this host, for `nodemanager status`."""
+    """The facts about this host for `nodemanager status`."""
     last_pass: LastPass
     host_pass: HostPass
     drifts: DriftLog
@@ -34,22 +34,22 @@ class Agent:
 
     @property
     def requests(self) -> Requests:
-        """Where to ask for a pass."""
+        """Accepts requests for a pass."""
         return self.host_pass.requests
 
     @property
     def writer(self) -> StatusWriter:
-        """What alone writes the status."""
+        """The only writer of the status."""
         return self.host_pass.reports.writer
 
     @property
     def sources(self) -> DeclaredSources:
-        """What says what this host shall be."""
+        """The sources of the wanted state."""
         return self.host_pass.declared.sources
 
     @property
     def reachability(self) -> ApiReachability:
-        """How the agent stands with the API."""
+        """Whether the API answers and accepts us."""
         return self.sources.reachability
 
     def close(self) -> None:

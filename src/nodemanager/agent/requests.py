@@ -1,7 +1,7 @@
 """What parts of the agent may ask of its loop; made first, and handed to everybody who has something to ask.
 
 There are two names in the queue: the host's own, for which the answer is a pass over it; and that of its
-status, which is written from what is known already. So who needs one of them need not know who does it.
+status, which is written from what is known already. So a part that asks need not know which part answers.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.queue import WorkQueue
 
 SETTLE_SECONDS: Final = 0.05
-"""Changes that come together are answered together."""
+"""Changes at about the same time have one answer."""
 STATUS_SECONDS: Final = 0.5
-"""Repairs that come together are reported together."""
+"""Repairs at about the same time share one report."""
 
 
 @dataclass(eq=False, slots=True)
 class Requests:
-    """The queue of the agent's loop, in the words of those who ask."""
+    """The queue of the agent's loop, as a set of requests."""
 
     queue: WorkQueue[ObjectKey]
     key: ObjectKey
     """The host's own name: the answer is a pass."""
     changed: Callable[[], None] = lambda: None
-    """Told that there is news of the host."""
+    """Called when there is news of the host."""
     _waiting: list[asyncio.Event] = field(default_factory=list)
 
     @property

@@ -1,4 +1,4 @@
-"""The agent looks after itself: it tells the service manager how it is, and is restarted when it hangs."""
+"""The agent watches itself: it reports its state to the service manager, and is restarted when it hangs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from nodemanager.runtime import watchdog
 from nodemanager.runtime.sd_notify import Notifications
 
 READY_SECONDS: Final = 10.0
-"""How long the first pass holds back READY: an agent whose API is gone is up all the same."""
+"""How long the first pass may delay READY: an agent without its API is up all the same."""
 SETTLE_SECONDS: Final = 10.0
 SETTLE_AGAIN: Final = 3600.0
-"""When memory is given back: after the first pass of nearly every host, and then every hour."""
+"""When memory is released: after the first pass on nearly every host, and then every hour."""
 PAUSE: Final = 1.0
-"""Seconds from news to a new line about it: a storm of drifts is not slowed down by telling of it."""
+"""Seconds between a change and a new line about it, so that a storm of drifts is not slowed down."""
 
 
 @dataclass(eq=False)
 class ServiceReporter:
-    """A part that tells the service manager that we are up, and in one line how it goes."""
+    """A part that reports to the service manager that we are up, and our state in one line."""
 
     notifications: Notifications
     board: Board
@@ -73,7 +73,7 @@ class ServiceReporter:
 
 @dataclass(eq=False)
 class Settler:
-    """A part that gives memory back, once the first pass is over and now and then."""
+    """A part that releases memory after the first pass and from time to time."""
 
     settle: Callable[[], None]
     delays: tuple[float, float] = (SETTLE_SECONDS, SETTLE_AGAIN)

@@ -1,4 +1,4 @@
-"""What the agent serves on loopback: metrics, and whether it is well."""
+"""What the agent serves on loopback: metrics and health checks."""
 
 from __future__ import annotations
 

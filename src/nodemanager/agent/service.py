@@ -1,4 +1,4 @@
-"""The agent as parts of a process: caches, the loop, the sign of life, events, probes."""
+"""The agent as parts of a process: caches, the loop, the heartbeat, events, probes."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ log = logging.getLogger("nodemanager.agent")
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What parts are made of; nothing here knows any of them."""
+    """The parts that others are made from; they know none of these."""
 
     options: AgentOptions
     registry: Registry

@@ -1,4 +1,4 @@
-"""Of several agents on one host one works; the others stand by, and the next one takes over when it ends."""
+"""If several agents run on one host, one works; the others wait, and the next one takes over when it ends."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from nodemanager.runtime import signals, tasks
 
 log = logging.getLogger(__name__)
 NAME: Final = "leader"
-"""The lock of agents that let each other work; it ends with its process, however that ends."""
+"""The lock of agents that run in turns; it ends with its process, in any case."""
 PAUSE: Final = 1.0
-"""Seconds after which it is tried again."""
+"""Seconds between two tries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elected:
-    """Keeps others waiting for as long as this process works."""
+    """Keeps others waiting while this process works."""
 
     tree: Tree
     lock: StateLock

@@ -1,7 +1,7 @@
-"""The agent says that it works, if it is the new program of an upgrade: without that, the old one comes back.
+"""The new program after an upgrade proves that it works: without that proof, the old one comes back.
 
-A program has proven itself when it has read the state of the host, been over the host once, and told the API
-so. Where the API did not answer the old program, either, being over the host is enough.
+A program has proven itself when it has read the state of the host, done one pass, and reported to the API
+that it has. If the API did not answer the old program, either, one pass is enough.
 """
 
 from __future__ import annotations

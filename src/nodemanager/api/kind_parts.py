@@ -11,7 +11,7 @@ READ: Final = ("get", "list", "watch")
 WRITE: Final = ("create", "update", "patch", "delete")
 CATEGORY: Final = "nodemanager"
 _FORGOTTEN: Final[Any] = object()
-"""Not None and not empty: nobody having a right is an answer, too, but it has to be given."""
+"""Not None and not empty: "no right" is an answer, too, but it has to be given."""
 
 
 class IncompleteKind(Exception):
@@ -62,9 +62,9 @@ class KindEntry:
     operator: tuple[KindRight, ...] = _FORGOTTEN
     """What controllers may ask for at most, besides reading it: they say themselves what they need."""
     viewers: tuple[KindRight, ...] = _FORGOTTEN
-    """What people may do with it who only look."""
+    """The rights of people who only look at it."""
     editors: tuple[KindRight, ...] = _FORGOTTEN
-    """What people may do with it who declare things, besides looking."""
+    """The additional rights of people who declare objects of it."""
 
     def __post_init__(self) -> None:
         for part in fields(self):

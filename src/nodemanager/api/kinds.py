@@ -35,10 +35,10 @@ def registered(entries: Iterable[KindEntry]) -> tuple[KindEntry, ...]:
 
 
 KINDS: Final = registered([*common.KINDS, *maintenance.KINDS, *edge.KINDS, *audit.KINDS])
-"""In the order in which people are shown them."""
+"""In the order in which they are shown to people."""
 
 BY_NAME: Final = tuple(sorted(KINDS, key=lambda kind: kind.resource.qualified_name))
-"""In the order in which files list them, so that a new one moves no other."""
+"""In the order of generated files, so that a new kind moves no other."""
 
 
 def named(api_version: str, kind: str) -> KindEntry | None:

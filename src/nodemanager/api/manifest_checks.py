@@ -40,7 +40,7 @@ def typed(obj: Untyped, resource: Resource[T], source: str) -> T:
         raise ManifestError(f"{where}: {said}")
     try:
         return msgspec.convert(obj, resource.type)
-    except msgspec.ValidationError as error:  # of metadata, of which the schema says nothing
+    except msgspec.ValidationError as error:  # fields of metadata, which the schema does not cover
         raise ManifestError(
             f"{where}: {_cut(str(error))}; what is to be a text needs quotes in YAML"
         ) from None
@@ -53,7 +53,7 @@ def _cut(text: str) -> str:
 
 def _hint(schema: dict[str, Any], path: str) -> str:
     """Return which field may be meant by one that does not exist, or where to look."""
-    import difflib  # who writes what exists never needs it
+    import difflib  # a write to an existing object never needs it
 
     *parents, wrong = re.sub(r"\[[^]]*\]", "", path).split(".")
     for name in parents:

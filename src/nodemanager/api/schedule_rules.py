@@ -1,4 +1,4 @@
-"""CEL rules for cron schedules, so that one which no host can read is refused where it is written.
+"""CEL rules for cron schedules, so that an unreadable one is refused when it is written.
 
 They accept what `api.schedules` reads: 5 fields; 6 with a year at the end; 7 with seconds at the
 beginning, too; or a name such as @daily. There is a rule per field, so that the message names the wrong one.
@@ -44,7 +44,7 @@ def _field(place: int, term: str, message: str) -> Rule:
 
 
 def _backwards() -> str:
-    """Return a pattern of all ranges that begin with their higher end; years may be told either way."""
+    """Return a pattern of all ranges that begin with their higher end; years may be in either order."""
     found = ["[1-9][0-9]-0*[0-9]", *(f"{tens}[0-9]-0*[1-{tens - 1}][0-9]" for tens in range(2, 6))]
     for tens in ("", *"12345"):
         found += [f"{tens}{unit}-0*{tens}[0-{unit - 1}]" for unit in range(1, 10)]

@@ -1,6 +1,6 @@
-"""What sites are made of, behind small Protocols: storage, operating systems, virtualisation.
+"""The parts of edge sites behind small Protocols: storage, operating systems, virtualisation.
 
 A backend says what it can do (the words are those of `api/edge/capabilities.py`) and does that, and
-nothing else is known of it. What follows from what it sees is decided in `fleet/edge`; what it does is
-decided by who calls it.
+no other code knows its details. `fleet/edge` decides what follows from its reports; the caller decides
+what it does.
 """

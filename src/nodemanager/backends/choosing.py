@@ -1,4 +1,4 @@
-"""Which backends a profile has looked at: what it names, and nothing that it does not name."""
+"""Which backends are looked at for a profile: those that it names, and no others."""
 
 from __future__ import annotations
 

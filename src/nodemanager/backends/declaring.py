@@ -1,7 +1,7 @@
-"""Backends say what they can do, by the words of `api/edge/capabilities.py`.
+"""Backends declare what they can do, by the words of `api/edge/capabilities.py`.
 
-Who has a word has the methods of its Protocol, and no others have them: so `isinstance(backend,
-Snapshotting)` asks for it, and `lacks` is what to say of a backend of which that is not true.
+A backend with a word has the methods of its Protocol, and no other backend has them: so `isinstance(backend,
+Snapshotting)` asks for it, and `lacks` is the error text about a backend without it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from nodemanager.backends.errors import Unsupported
 
 
 class Declaring(Protocol):
-    """Something that says what it can do."""
+    """An object that declares what it can do."""
 
     @property
     def name(self) -> str:

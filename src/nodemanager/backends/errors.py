@@ -2,9 +2,9 @@
 
     BackendError
     +-- Unsupported        it cannot do that, and says so beforehand
-    +-- Unreachable        nobody took the request: nothing happened
+    +-- Unreachable        the request did not arrive: nothing happened
     +-- Undecided          no whole answer came: it may have happened, so look again before anything else
-    +-- Denied             it does not know us, or we may not
+    +-- Denied             it does not know us, or we have no right
     +-- Garbled            what came is no answer of such a backend
     +-- Unusable           what it is given cannot be used: a name, a value, a Secret
     +-- Premature          it would do more than was asked for: what has to come first is said
@@ -14,7 +14,7 @@
         +-- NoRoom         there are too few nodes, or too little space
         +-- NotReady       not in this state: not up to date, not connected
 
-What a backend says is somebody else's text: it is cut and made printable.
+Messages of a backend are foreign text: they are cut and made printable.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ WORDS = 400
 
 
 class BackendError(Exception):
-    """Root of the tree."""
+    """The root of the tree."""
 
 
 class Unsupported(BackendError):
-    """A backend that cannot do something was asked for it."""
+    """A backend was asked for something that it cannot do."""
 
 
 class Unreachable(BackendError):
-    """Nobody took the request, so nothing happened."""
+    """The request did not arrive, so nothing happened."""
 
 
 class Undecided(BackendError):
@@ -41,15 +41,15 @@ class Undecided(BackendError):
 
 
 class Denied(BackendError):
-    """The backend does not let us."""
+    """The backend refuses us."""
 
 
 class Garbled(BackendError):
-    """What came is no answer of such a backend."""
+    """The answer is not one of such a backend."""
 
 
 class Unusable(BackendError):
-    """Something that it was given cannot be used."""
+    """An input cannot be used."""
 
 
 class Premature(BackendError):
@@ -57,7 +57,7 @@ class Premature(BackendError):
 
 
 class Refused(BackendError):
-    """The backend said no."""
+    """The backend refused."""
 
     def __init__(self, doing: str, said: str, *, code: int = 0, reports: tuple[str, ...] = ()) -> None:
         more = f" (error reports {', '.join(reports)})" if reports else ""
@@ -67,7 +67,7 @@ class Refused(BackendError):
 
 
 class NoSuchThing(Refused):
-    """What was named is not there."""
+    """The named object does not exist."""
 
 
 class Occupied(Refused):
@@ -79,4 +79,4 @@ class NoRoom(Refused):
 
 
 class NotReady(Refused):
-    """It is not in a state in which that could be done."""
+    """It is not in a state that allows the action."""

@@ -39,11 +39,11 @@ class AgentCredential:
     settings: connect.Settings
     seen: Stamps
     read: ClientConfig
-    """As it is on disk."""
+    """The credential as it is on disk."""
     token: RenewedToken | None
     """What it is used as, if it is a token that can be replaced."""
     hostname: str
-    """Of this host, as it is called now."""
+    """The present name of this host."""
     host: str
     """Which host the agent can be with this credential."""
 
@@ -78,7 +78,7 @@ class AgentCredential:
 
 
 def load(settings: connect.Settings, hostname: str, *, shared: bool) -> AgentCredential:
-    """Read the credential; `shared`: the API lets a host of this name use it, whatever it is called."""
+    """Load the credential; `shared`: the API lets a host of this name use it, under any account name."""
     seen = credential_watch.stamps(_files(settings))
     config = connect.client_config(settings)
     if not isinstance(config.credentials, BearerToken):
@@ -95,7 +95,7 @@ def load(settings: connect.Settings, hostname: str, *, shared: bool) -> AgentCre
 
 
 def is_own(token: RenewedToken, hostname: str, namespace: str) -> bool:
-    """Tell whether a token is the host's own: nobody else's is renewed, and no other kubeconfig rewritten."""
+    """Tell whether a token is the host's own: only that is renewed, and only its kubeconfig is rewritten."""
     return token.life is not None and host_rights.host_of_account(token.subject, namespace) == hostname
 
 
@@ -107,7 +107,7 @@ def _files(settings: connect.Settings) -> list[Path]:
 
 
 async def _may_be(config: ClientConfig, hostname: str, namespace: str) -> bool:
-    """Ask the API whether whoever we are there may report as a host."""
+    """Ask the API whether our present identity may report as a host."""
     wanted = {
         "group": MANAGED_NODES.group, "resource": MANAGED_NODES.plural, "subresource": "status",
         "verb": "patch", "namespace": namespace, "name": hostname,

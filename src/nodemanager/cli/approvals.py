@@ -20,7 +20,7 @@ NAME_MAX: Final = 230
 
 
 def check(pinned: str, *, yes: bool) -> None:
-    """Refuse a hash that is none, and to ask where nobody can answer."""
+    """Refuse an invalid hash, and a question where no user can answer."""
     if pinned and not re.fullmatch(rf"[0-9a-f]{{{SHORTEST},64}}", pinned):
         raise click.BadParameter(
             f"{pinned!r} is not {SHORTEST} to 64 hexadecimal digits", param_hint="'--hash'"

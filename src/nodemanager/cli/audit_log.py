@@ -28,7 +28,7 @@ CLUSTER: Final = "cluster"
 CHECKPOINT_FILE: Final = "checkpoint"
 PATTERN: Final = "segment-*.jsonl"
 OPEN: Final = "open-*.jsonl"
-"""In a copy of object storage: the end of the log, as often as it was put there."""
+"""In a copy in object storage: the end of the log, one object for each time it was stored."""
 MAX_LINE: Final = 1 << 17
 """Bytes of a line; a record, a head and a checkpoint are far shorter."""
 
@@ -56,7 +56,7 @@ async def read(client: Client, namespace: str) -> tuple[list[AuditSegmentSpec], 
     try:
         published = (await client.get(AUDIT_CHECKPOINTS, NAME, namespace)).spec
     except errors.NotFound:
-        published = AuditCheckpointSpec()  # nobody could sign yet; records may be there
+        published = AuditCheckpointSpec()  # no key could sign yet; there may be records
     page = await client.list(AUDIT_SEGMENTS, Selection(namespace))
     if not published.size and not page.items:
         raise click.ClickException(
@@ -140,7 +140,7 @@ def expected(note: str) -> dict[int, bytes]:
 
 
 def keys(texts: tuple[str, ...]) -> list[notes.Key]:
-    """Return keys that somebody gave, as texts or as files with one; raises ClickException."""
+    """Return keys that the user gave, as texts or as files with one; raises ClickException."""
     found = []
     for text in texts:
         path = Path(text)

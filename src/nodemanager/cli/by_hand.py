@@ -16,18 +16,18 @@ from nodemanager.host.results import Result
 from nodemanager.host.state.host_chain import ChainError, HostChain
 
 NOBODY = 2**32 - 1
-"""The login uid of a process that nobody logged in for."""
+"""The login uid of a process without a login."""
 
 
 def actor() -> Actor:
-    """Return who runs this: the user as the system says; whom sudo and the login say it is, as a claim."""
+    """Return who runs this: the user of the process; the user according to sudo and the login, as a claim."""
     login = _login()
     claims = [f"sudo by {name}" for name in (os.environ.get("SUDO_USER", ""),) if name]
     claims += [f"SUDO_UID {uid}" for uid in (os.environ.get("SUDO_UID", ""),) if uid.isdigit()]
     claims += [f"loginuid {login}"] if login is not None else []
     try:
         name = getpass.getuser() if os.getuid() else "root"
-    except (KeyError, OSError):  # nobody knows this user, as in some containers
+    except (KeyError, OSError):  # an unknown user, as in some containers
         name = f"uid {os.getuid()}"
     return Actor(name=output.one_line(name), known=HOST, claimed=output.one_line(", ".join(claims)))
 

@@ -19,7 +19,7 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.kube import errors
 
 TIMEOUT: Final = 2.0
-"""How long a person who pressed TAB is kept waiting."""
+"""How long a user who pressed TAB waits at most."""
 
 _GIVEN: Final = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
@@ -48,7 +48,7 @@ def names(kind: str, ctx: click.Context, _param: click.Parameter, incomplete: st
 
 
 def backed_up(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the paths of files of which there are backups on this host, for those who may read them."""
+    """Complete the paths of files with backups on this host, for users who may read them."""
     if _misread(ctx):
         return []
     try:
@@ -79,7 +79,7 @@ def _names(ctx: click.Context, text: str) -> list[str]:
     """Return the names of all objects of a kind, or none at all if that is not possible quickly."""
     if _misread(ctx):
         return []
-    logging.disable()  # whatever goes wrong, the line that is being typed stays as it is
+    logging.disable()  # on any error, the typed line stays as it is
     try:
         (kind,) = kinds.find(text)
         return asyncio.run(_read_names(connect.of_context(ctx), kind))

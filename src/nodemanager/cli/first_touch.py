@@ -15,12 +15,12 @@ from nodemanager.host.state import state_files
 from nodemanager.host.state.journal import STATE
 
 AGREED = f"{STATE}/agreed"
-"""A file that is there once somebody has agreed."""
+"""A file that exists once the user has agreed."""
 INSTEAD = 'To try it on a folder instead: {up} --root DIR, or make run ARGS="--root DIR"'
 
 
 def tell_and_ask(root: str, hostname: str, *, agreed: bool) -> None:
-    """Say what is managed; who says no to this machine ends here. `agreed`: nothing is asked."""
+    """Show what will be managed, and ask; without a yes the command ends. `agreed`: do not ask."""
     tree = Tree(root)
     try:
         name = identity.identify(tree, hostname).hostname

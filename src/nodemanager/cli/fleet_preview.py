@@ -1,6 +1,6 @@
-"""Has hosts asked, by the operator, what the ConfigSets of manifests would do to them; waits for the answers.
+"""Lets the operator ask hosts what the ConfigSets of manifests would do to them; waits for the answers.
 
-People may not make NodeTasks. So what they propose is an object of its own, a ConfigSetPreview, and the
+People may not make NodeTasks. So a proposal is an object of its own, a ConfigSetPreview, and the
 operator makes tasks of that. It is removed again at the end, and the answers with it.
 """
 
@@ -49,15 +49,15 @@ TAKEN_SECONDS: Final = 10.0
 """An operator that is there says so within a moment."""
 NAMES: Final = 5
 ANSWERS: Final = 100
-"""Of more hosts than this, answers are read less often: all of them are, each time."""
+"""With more hosts than this, answers are read less often, because each read gets all of them."""
 
 Show = Callable[[int, int], None]
-"""Told how many hosts have answered, of how many."""
+"""Called with the number of hosts that have answered, and of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewQuestion:
-    """What somebody wants to know."""
+    """The question of the user."""
 
     paths: tuple[Path, ...]
     selector: str = ""
@@ -75,7 +75,7 @@ class PreviewOutcome(NamedTuple):
     """How many hosts it is about."""
     result: GroupedAnswers
     left_out: Mapping[str, Silence]
-    """Hosts that it is about, and that could not have been chosen for a sample."""
+    """Hosts that it concerns, and that cannot be part of a sample."""
     warnings: tuple[str, ...] = ()
 
 

@@ -33,7 +33,7 @@ from nodemanager.host.state.vault import Vault
 from nodemanager.kube import conditions, errors, times
 
 MAX_SECONDS: Final = 7 * 86400.0
-"""The longest --for: what shall last longer is worth a date."""
+"""The longest --for: a longer hold needs a date."""
 DEFAULT: Final = "1h"
 CONFIRM_SECONDS: Final = 10.0
 POLL_SECONDS: Final = 0.2
@@ -86,7 +86,7 @@ def _moment(text: str) -> datetime:
 def _who() -> str:
     try:
         user = os.environ.get("SUDO_USER") or getpass.getuser()
-    except (KeyError, OSError):  # nobody knows this user, as in some containers
+    except (KeyError, OSError):  # an unknown user, as in some containers
         user = f"uid {os.getuid()}"
     return output.one_line(f"{user}@{os.uname().nodename}")[:BY_MAX]
 
@@ -136,7 +136,7 @@ def _timed(hold: Hold, seconds: float) -> hold_timer.TimedHold:
 def _here(root: str, write: Callable[[Vault], object], wanted: HoldOrigin | None) -> bool:
     tree = Tree(root)
     try:
-        # One that joined and was never told anything has a credential, and nothing to remember yet.
+        # A host that joined but never had a declaration has a credential, and nothing to remember yet.
         joined = str(connect.host_kubeconfig_path())
         known = any(Path(tree.outside(one)).exists() for one in (STATE, SOCKET, joined))
     finally:

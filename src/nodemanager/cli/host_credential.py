@@ -68,7 +68,7 @@ def _hint(server: str) -> str:
 
 
 async def tell(settings: connect.Settings, hostname: str, issued: IssuedToken) -> str:
-    """Note on the account of a host that somebody has a token of it, for the audit log; return why not.
+    """Note on the account of a host that a user has a token of it, for the audit log; return why that failed.
 
     The API keeps nothing of a token that it issues.
     """

@@ -20,7 +20,7 @@ _EVERYTHING: Final = (CATEGORY, "all")
 
 
 class KindTarget(NamedTuple):
-    """Objects that somebody asked for: those named, or all of the kind."""
+    """The objects of a request: the named ones, or all of the kind."""
 
     kind: KindEntry
     names: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ def find(text: str) -> list[KindEntry]:
 
 
 def _means(word: str, kind: KindEntry) -> bool:
-    """Tell whether a word means a kind. Who looks at all of a namespace need not have rights elsewhere."""
+    """Tell whether a word names a kind. A user who lists one namespace need not have rights elsewhere."""
     return word in kind.names or (word in _EVERYTHING and kind.resource.namespaced)
 
 

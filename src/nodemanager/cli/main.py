@@ -267,7 +267,7 @@ def _words(error: Exception) -> str:
 
 
 def _expected() -> tuple[type[BaseException], ...]:
-    """Return the errors that are no bugs; whoever raised one has loaded its module already."""
+    """Return the errors that are no bugs; the module of an error that was raised is loaded already."""
     kinds: list[type[BaseException]] = [OSError]
     for module, name in (
         ("nodemanager.kube.errors", "KubeError"),

@@ -1,4 +1,4 @@
-"""What this program is called by whoever started it: commands in messages can then be typed as they stand."""
+"""The name by which the user started this program, so that commands in messages can be typed unchanged."""
 
 from __future__ import annotations
 

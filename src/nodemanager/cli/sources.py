@@ -78,7 +78,7 @@ class TableSource:
 
 
 class ObjectSource:
-    """Objects as they are, without the bookkeeping of who set which field."""
+    """Objects as they are, without the records of who set which field."""
 
     def __init__(self, client: Client, resource: Resource[Any]) -> None:
         self.client = client

@@ -19,7 +19,7 @@ HEALTHY_AFTER: Final = 5.0
 
 
 class WatchPrinter:
-    """Shows every change after a listing, including those that happened while nobody could watch."""
+    """Shows every change after a listing, including those while the watch was interrupted."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a request says: which objects, how to write, how to delete, and how to tell a person."""
+"""The parameters of a request: which objects, how to write, how to delete, and its text for people."""
 
 from __future__ import annotations
 

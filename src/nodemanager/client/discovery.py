@@ -1,4 +1,4 @@
-"""How the API addresses a kind that we know by name only."""
+"""How the API addresses a kind of which we only know the name."""
 
 from __future__ import annotations
 

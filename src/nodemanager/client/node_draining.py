@@ -1,8 +1,8 @@
 """A Node cordoned, emptied and given back: single requests, each of which may be repeated.
 
 A cordon is ours if the Node says so in an annotation that is written together with it, so that neither a
-crash nor a lost answer makes us forget it, and nobody else's cordon is ever undone. Pods are asked to leave
-by eviction: a disruption budget is waited for, never overruled. Who calls this decides how often, and for
+crash nor a lost answer makes us forget it, and foreign cordons are never undone. Pods are asked to leave
+by eviction: a disruption budget is waited for, never overruled. The caller decides how often, and for
 how long.
 """
 
@@ -26,9 +26,9 @@ NOT_ASKED: Final = "it is not asked yet: evictions of others are not answered"
 ANSWER_SECONDS: Final = 10.0
 """For how long answers are waited for, for all pods of a Node together."""
 HASTY_SECONDS: Final = 1.0
-"""The same while somebody is known not to answer: others wait for us."""
+"""The same while a webhook is known not to answer, because other pods wait."""
 SPARED_SECONDS: Final = 60.0
-"""For how long a pod is not asked again whose eviction nobody answered."""
+"""For how long a pod is not asked again if its eviction had no answer."""
 _AT_ONCE: Final = 8
 _TRIES: Final = 5
 _SHOWN: Final = 5
@@ -36,7 +36,7 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class CordonMark:
-    """Who keeps a Node cordoned, as an annotation of it."""
+    """The work that keeps a Node cordoned, as an annotation of it."""
 
     annotation: str
     value: str
@@ -44,7 +44,7 @@ class CordonMark:
     """Whether such a value was written by us, be it with other words."""
 
     def marks(self, node: Untyped) -> bool:
-        """Tell whether a Node says that it is we who cordoned it."""
+        """Tell whether a Node's annotation says that we cordoned it."""
         found = (node.get("metadata", {}).get("annotations") or {}).get(self.annotation)
         return found is not None and self.is_ours(found)
 
@@ -80,7 +80,7 @@ async def cordon(client: Client, name: str, mark: CordonMark) -> bool:
 
 
 async def uncordon(client: Client, name: str, mark: CordonMark) -> bool:
-    """Undo our own cordon, nobody else's; tell whether there was one."""
+    """Undo our own cordon, and no other; tell whether there was one."""
     for _ in range(_TRIES):
         try:
             node = await client.get(core.NODES, name)
@@ -102,9 +102,9 @@ async def pods_of(client: Client, node: str) -> list[Untyped]:
 
 @dataclass(slots=True)
 class Unanswered:
-    """Evictions that nobody answered: they are spared for a while, so that each costs its time only once.
+    """Evictions without an answer: they are not repeated for a while, so that each costs its time only once.
 
-    Who forgets this, as a process that is started anew, waits once more and no worse happens.
+    A process that loses this memory, such as a new one, only waits once more.
     """
 
     _until: dict[str, float] = field(default_factory=dict)
@@ -131,7 +131,7 @@ async def evict(
     grace_period: int | None = None,
     unanswered: Unanswered | None = None,
 ) -> Eviction:
-    """Ask each pod to leave that was not asked yet. A missing right is raised, all else is told.
+    """Ask each pod to leave that was not asked yet. A missing right is raised, other errors are returned.
 
     A webhook that hangs costs `ANSWER_SECONDS` and no more, however many pods there are.
     """

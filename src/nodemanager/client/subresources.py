@@ -46,7 +46,7 @@ async def evict(
 ) -> None:
     """Evict a pod; `TooManyRequests` means that a disruption budget says not now.
 
-    The wait for a budget belongs to whoever drains, so the request itself is not repeated.
+    The caller that drains waits for a budget, so the request itself is not repeated.
     """
     body: dict[str, Any] = {
         "apiVersion": "policy/v1",
@@ -66,8 +66,8 @@ async def evict(
 async def write_status(client: Client, resource: Resource[T], obj: T, old: Any, wanted: Any) -> bool:
     """Write what is new in the status of an object as it was read; return whether that changed the object.
 
-    Lists are written whole, so that somebody else's write meanwhile is a Conflict. One that was deleted has
-    nothing left to say. Fields that a CRD in the cluster does not know yet are dropped by the API.
+    Lists are written whole, so a foreign write meanwhile is a Conflict. An object that was deleted has
+    no status any more. Fields that a CRD in the cluster does not know yet are dropped by the API.
     """
     patch = difference(msgspec.to_builtins(old), msgspec.to_builtins(wanted))
     if not patch:

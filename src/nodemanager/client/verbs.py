@@ -2,7 +2,7 @@
 
 Every call has a deadline that covers connecting, credentials, retries and reading. A 401 is
 answered once with fresh credentials, a 429 or 503 with `Retry-After` is waited for while the
-deadline allows; everything else is raised, and whoever called decides.
+deadline allows; everything else is raised for the caller.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WATCH_IDLE_TIMEOUT = 90.0
 WATCH_HEADERS_TIMEOUT = 60.0
 
 Observer = Callable[[str, str, float], None]
-"""Told method, code (or "<error>") and seconds of every request, for metrics."""
+"""Called with method, code (or "<error>") and seconds of every request, for metrics."""
 
 
 class Client:
@@ -50,12 +50,12 @@ class Client:
     def guarded(self, guard: Callable[[], None]) -> Client:
         """Return a client over the same connections that calls `guard` before every write.
 
-        A leader that may have been deposed raises there, so that nothing of it is sent any more.
+        A leader that may have been deposed raises there, so that it sends no write any more.
         """
         return Client(self._transport, guard=guard, observe=self._observe)
 
     def through(self, wrap: Callable[[Transport], Transport]) -> Client:
-        """Return a client whose requests go through something else first, which sees what becomes of them."""
+        """Return a client whose requests go through another transport first, which sees their results."""
         return Client(wrap(self._transport), guard=self._guard, observe=self._observe)
 
     async def close(self) -> None:
@@ -90,20 +90,27 @@ class Client:
         return decode_page(resource, body)
 
     async def list(
-        self, resource: Resource[T], selection: Selection = EVERYWHERE, keep: Callable[[T], T] | None = None
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYWHERE,
+        keep: Callable[[T], T] | None = None,
+        *,
+        most: int | None = None,
     ) -> Page[T]:
         """Return a whole list as one page: read page by page, begun anew once when a page expired.
 
         With `keep`, it has of each object only what that returns, and never more of them than a small page.
+        A list of more than `most` is read no further, and is TooLong.
         """
         try:
-            return await self._all_pages(resource, selection, keep)
+            return await self._all_pages(resource, selection, keep, most)
         except errors.Gone:
-            page = await self.page(resource, selection, limit=0)
+            page = await self.page(resource, selection, limit=0 if most is None else most + 1)
+            _bound(resource, selection, page, most)
             return replace(page, items=_kept(page.items, keep))
 
     async def _all_pages(
-        self, resource: Resource[T], selection: Selection, keep: Callable[[T], T] | None
+        self, resource: Resource[T], selection: Selection, keep: Callable[[T], T] | None, most: int | None
     ) -> Page[T]:
         items: list[T] = []
         malformed: list[Malformed] = []
@@ -112,8 +119,10 @@ class Client:
             page = await self.page(resource, selection, limit=limit, continue_token=token)
             items += _kept(page.items, keep)
             malformed += page.malformed
+            whole = replace(page, items=items, malformed=malformed)
+            _bound(resource, selection, whole, most)
             if not (token := page.continue_token):
-                return replace(page, items=items, malformed=malformed)
+                return whole
 
     async def watch(
         self,
@@ -236,7 +245,7 @@ class Client:
                     await response.close()
 
     async def _open(self, call: Call) -> Response:
-        """Send a call whose body is read by somebody else; the deadline covers the headers only."""
+        """Send a call whose body the caller reads; the deadline covers the headers only."""
         with _named(call):
             async with asyncio.timeout(call.timeout):
                 return await self._answer(call)
@@ -282,7 +291,7 @@ class Client:
 
 @contextlib.contextmanager
 def _named(call: Call) -> Iterator[None]:
-    """Put what we were about to do in front of whatever went wrong on the way."""
+    """Put what we were about to do in front of an error from below."""
     try:
         yield
     except TimeoutError as error:
@@ -298,6 +307,11 @@ def _named_apply(
     meta = {"name": name, **({"namespace": namespace} if namespace else {}), **patch.body.get("metadata", {})}
     kind = {"apiVersion": resource.api_version, "kind": resource.kind}
     return replace(patch, body={**kind, **patch.body, "metadata": meta})
+
+
+def _bound(resource: Resource[T], selection: Selection, page: Page[T], most: int | None) -> None:
+    if most is not None and len(page.items) + len(page.malformed) > most:
+        raise errors.TooLong(f"cannot list {resource.qualified_name}{selection}: there are more than {most}")
 
 
 def _kept(items: list[T], keep: Callable[[T], T] | None) -> list[T]:

@@ -242,7 +242,7 @@ class Watch(Generic[T]):
 
 
 class Deleted(WatchEvent, tag="DELETED", frozen=True, gc=False):
-    """A deletion of which only the key is known."""
+    """A deletion of an object of which only the key is known."""
 
     change: ClassVar[str] = "DELETED"
 

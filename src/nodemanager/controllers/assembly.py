@@ -57,7 +57,7 @@ from nodemanager.runtime.cache import Cache
 from nodemanager.runtime.controller import Controller
 from nodemanager.runtime.election import LeaderElector
 from nodemanager.runtime.events import EventRecorder
-from nodemanager.runtime.lease import LeaseLock
+from nodemanager.runtime.lease import LeaseLock, Timings
 from nodemanager.runtime.manager import Manager
 from nodemanager.runtime.probes import Check
 from nodemanager.runtime.queue import WorkQueue
@@ -83,7 +83,7 @@ ENTRIES: Final[tuple[Entry, ...]] = (
     audit.WEBHOOK,
 )
 EDGE_ENTRIES: Final[tuple[Entry, ...]] = (edge_clusters.REGISTRATION,)
-"""What an operator has only where somebody asks for it: it costs the others no watch and no right."""
+"""Entries that an operator has only on request: the others pay no watch and need no right for them."""
 
 
 def entries_for(*, edge: bool) -> tuple[Entry, ...]:
@@ -97,16 +97,16 @@ def entries_for(*, edge: bool) -> tuple[Entry, ...]:
 LEASE: Final = operator_rights.NAME
 LEADING_METRIC: Final = "leader_election_master_status"
 DISRUPTION: Final = f"{operator_rights.NAME}-disruption"
-"""The ClusterRole that is given separately, and its binding."""
+"""The ClusterRole that is granted separately, and its binding."""
 EDGE: Final = f"{operator_rights.NAME}-edge"
-"""The roles that are given separately for edge sites, and their bindings."""
+"""The roles that are granted separately for edge sites, and their bindings."""
 _LONGEST_ROLE: Final = object_names.MAX - 64
-"""With a namespace behind it, it is still a name."""
+"""The longest name that stays a valid name with a namespace appended."""
 _LEADING: Final = Right(LEASES, ("get", "create", "update", "patch"))
 
 
 def rights(entries: Iterable[Entry] = ENTRIES) -> list[Right]:
-    """Return what the operator needs: to read what it watches, what each entry asks for, and to lead."""
+    """Return the operator's rights: to read what it watches, to do what each entry asks for, and to lead."""
     return [*_needed(entries), _LEADING]
 
 
@@ -127,17 +127,17 @@ def manifests(namespace: str, entries: Iterable[Entry] = ENTRIES) -> list[dict[s
 
 
 def disruption_manifests(namespace: str) -> list[dict[str, Any]]:
-    """Return what lets the operator cordon and drain Kubernetes Nodes, for whoever wants that."""
+    """Return the objects that let the operator cordon and drain Kubernetes Nodes; they are optional."""
     return operator_rights.extra_manifests(DISRUPTION, namespace, disruption.RIGHTS)
 
 
 def edge_manifests(namespace: str) -> list[dict[str, Any]]:
-    """Return what lets the operator look at profiles and sites, for whoever has some."""
+    """Return the objects that let the operator look at profiles and sites, for clusters with edge sites."""
     return operator_rights.more_manifests(EDGE, namespace, _needed(EDGE_ENTRIES))
 
 
 def site_manifests(profile: EdgeProfile, namespace: str) -> list[dict[str, Any]]:
-    """Return what lets the operator of a namespace look at what a profile names; none if that is nothing."""
+    """Return the objects that let a namespace's operator look at what a profile names; maybe none."""
     from nodemanager.controllers.edge_clusters import (
         node_reading,
         part_reading,
@@ -155,7 +155,7 @@ def site_manifests(profile: EdgeProfile, namespace: str) -> list[dict[str, Any]]
 
 
 def _site_role(profile: str) -> str:
-    """Return what the roles for a profile are called; one with a long name by what it begins with."""
+    """Return the name of a profile's roles; a long name is cut."""
     name = f"{EDGE}-{profile}"
     if len(name) <= _LONGEST_ROLE:
         return name
@@ -163,7 +163,7 @@ def _site_role(profile: str) -> str:
 
 
 def own_kinds(entries: Iterable[Entry] = ENTRIES) -> list[Resource[Any]]:
-    """Return those of our kinds that a cluster must know before the operator can run."""
+    """Return the kinds of ours that a cluster must know before the operator can run."""
     watched = {
         watch.resource.qualified_name for entry in entries for watch in entry.watches if not watch.optional
     }
@@ -172,13 +172,13 @@ def own_kinds(entries: Iterable[Entry] = ENTRIES) -> list[Resource[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What the operator is given by the process it runs in."""
+    """What the process gives to the operator."""
 
     client: Client
     namespace: str
     metrics: metrics.Registry
     start: Start
-    """Starts the process that renders: controllers start none themselves."""
+    """Starts the process that renders: controllers start no processes themselves."""
     leader_elect: bool = True
     audit: AuditSettings = field(default_factory=AuditSettings)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -186,20 +186,20 @@ class Dependencies:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """All parts, ready to run, and whether each of them gets on."""
+    """All parts, ready to run, and the health of each."""
 
     manager: Manager
     health: dict[str, Check]
-    """By the name of the entry."""
+    """Health checks by the name of the entry."""
 
 
 def assemble(given: Dependencies, entries: Iterable[Entry] = ENTRIES) -> Operator:
     """Return the operator that follows from a list of entries."""
     lock = None
     if given.leader_elect:
-        lock = LeaseLock(given.client, LEASE, given.namespace, f"{socket.gethostname()}_{uuid.uuid4()}")
+        lock = lease(given.client, given.namespace)
         _show_leadership(lock, given.metrics)
-    # An API that is away at the start is waited for like one that goes away later.
+    # An API that does not answer at the start is waited for, as at any other time.
     manager = Manager(log=log, elector=LeaderElector(lock) if lock else None, start_timeout=None)
     builder = _Builder(given, manager, given.client.guarded(lock.check) if lock else given.client)
     for entry in entries:
@@ -210,6 +210,12 @@ def assemble(given: Dependencies, entries: Iterable[Entry] = ENTRIES) -> Operato
     return Operator(manager, builder.health)
 
 
+def lease(client: Client, namespace: str, timings: Timings | None = None) -> LeaseLock:
+    """Return the Lease of the operator, for this process to hold."""
+    identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+    return LeaseLock(client, LEASE, namespace, identity, timings=timings)
+
+
 def _show_leadership(lock: LeaseLock, registry: metrics.Registry) -> None:
     status = registry.gauge(LEADING_METRIC, "1 while this process leads.", ("name",))
     status.labels(LEASE).set_function(lambda: float(lock.held))
@@ -217,12 +223,12 @@ def _show_leadership(lock: LeaseLock, registry: metrics.Registry) -> None:
 
 @dataclass(frozen=True)
 class _Builder:
-    """Makes the parts of one entry after the other, of shared ones."""
+    """Builds one entry after the other; parts that entries share are built once."""
 
     given: Dependencies
     manager: Manager
     writer: Client
-    """For who needs leadership: it writes only while we lead."""
+    """The client for controllers that need leadership: it writes only while we lead."""
     caches: dict[tuple[Resource[Any], Selection], Cache[Any]] = field(default_factory=dict)
     health: dict[str, Check] = field(default_factory=dict)
 
@@ -233,7 +239,7 @@ class _Builder:
 
     @functools.cached_property
     def events(self) -> EventRecorder:
-        """The one who reports to the API."""
+        """The recorder that sends Events to the API."""
         return EventRecorder(self.given.client, operator_rights.NAME)
 
     def add(self, entry: Entry) -> None:
@@ -264,7 +270,7 @@ class _Builder:
         )
 
     def _caches(self, entry: Entry) -> Caches:
-        """Return what an entry watches; who watches the same kind in the same selection shares one cache."""
+        """Return the caches of an entry; entries that watch the same kind and selection share one cache."""
         found: dict[Resource[Any], Cache[Any]] = {}
         for watch in entry.watches:
             if watch.resource in found:

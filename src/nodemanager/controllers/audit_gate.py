@@ -1,4 +1,4 @@
-"""Whether something new may begin: not while the audit log is broken or behind, unless told otherwise."""
+"""Whether new work may begin: not while the audit log is broken or behind, unless the settings allow it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OBJECT = f"auditcheckpoint/{NAME}"
 
 
 def stopped(checkpoints: Cache[AuditCheckpoint], namespace: str) -> str:
-    """Return why nothing new may begin; empty = it may."""
+    """Return why no new work may begin; empty = it may."""
     found = checkpoints.get(ObjectKey(namespace, NAME))
     if found is None or found.status.workflows != STOP:
         return ""
@@ -37,7 +37,7 @@ def wakes(resource: Resource[Any]) -> Callable[[Change[AuditCheckpoint], Caches]
 
 
 def is_news(change: Change[AuditCheckpoint]) -> bool:
-    """Tell whether something new may begin now, or no longer."""
+    """Tell whether a change allows or stops new work."""
     return _workflows(change.old) != _workflows(change.new)
 
 

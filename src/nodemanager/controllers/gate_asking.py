@@ -1,9 +1,9 @@
-"""Asks what gates of health want to know, beside the decisions: nothing that hangs holds up a look.
+"""Asks the questions of health gates beside the decisions, so that a hanging service delays no look.
 
     a look wants questions  ->  those without a fresh answer are asked, each for a few seconds at most
-    an answer comes         ->  whoever wanted it is looked at again: a maintenance, or a rollout
+    an answer comes         ->  the object that wanted it is looked at again: a maintenance, or a rollout
 
-What was answered is kept in memory only. Whoever comes after us asks anew, and begins with nothing before.
+Answers are kept only in memory. The next operator asks anew, and begins no work before it has answers.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from nodemanager.kube.objects import ObjectKey, Resource, Untyped
 log = logging.getLogger("nodemanager.operator")
 ASK_SECONDS: Final = 5.0
 AT_ONCE: Final = 4
-"""Questions that one object asks one address at once: what hangs is in the way of its like only."""
+"""Questions of one object to one address at once: a hanging address delays only its own questions."""
 MOST: Final = 100
-"""Questions of one look."""
+"""The most questions of one look."""
 KEPT: Final = timedelta(minutes=10)
 
 
 @dataclass
 class Asker:
-    """Asks questions, and knows the last answers."""
+    """Asks questions, and keeps the last answers."""
 
     client: Client
     now: Callable[[], datetime]
     wake: Callable[[ObjectKey], None]
-    """Has an object be looked at."""
+    """Wakes an object."""
     answers: dict[Question, GateAnswer] = field(default_factory=dict)
     _asking: dict[Question, asyncio.Task[None]] = field(default_factory=dict)
     _waiting: dict[Question, set[ObjectKey]] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Asker:
     _kinds: dict[tuple[str, str], Resource[Untyped]] = field(default_factory=dict)
 
     def want(self, key: ObjectKey, wanted: Iterable[Question]) -> bool:
-        """Ask what has no fresh answer, for an object; tell whether it wanted anything."""
+        """Ask the questions of an object that have no fresh answer; tell whether it has any."""
         now = self.now()
         for old in [one for one, answer in self.answers.items() if not answer.is_within(KEPT, now)]:
             del self.answers[old]
@@ -70,7 +70,7 @@ class Asker:
         return answer is not None and answer.is_within(questions.FRESH, now)
 
     def _age(self, asked: Question) -> float:
-        """Return what has those first that were never asked, and then the oldest."""
+        """Return the sort key: questions that were never asked come first, then the oldest."""
         answer = self.answers.get(asked)
         return answer.asked.timestamp() if answer is not None else 0.0
 
@@ -90,7 +90,7 @@ class Asker:
                 self.wake(one)
 
     async def _answer(self, asked: Question) -> tuple[str, Reason]:
-        """Return why a gate does not hold, empty if it does, and what kind of reason that is."""
+        """Return why a gate does not hold, empty if it does, with the kind of reason."""
         try:
             async with asyncio.timeout(ASK_SECONDS):
                 return await self._look(asked), Reason.GATE_BEFORE
@@ -100,7 +100,7 @@ class Asker:
             return f"no answer within {ASK_SECONDS:g} s", Reason.GATE_UNANSWERED
         except (NoAnswer, errors.KubeError) as error:
             return wording.flat(str(error), questions.MAX_SAID), Reason.GATE_UNANSWERED
-        except Exception:  # whatever it is: a gate without an answer would be waited for in silence
+        except Exception:  # any error: a gate without an answer would be waited for in silence
             log.exception("cannot ask %s", questions.label(asked))
             return "cannot be asked: see the log of the operator", Reason.GATE_UNANSWERED
 
@@ -125,7 +125,7 @@ class Asker:
         try:
             found = await self.client.get(resource, asked.name, namespace)
         except errors.NotFound:
-            self._kinds.pop(kind, None)  # or the kind itself is gone
+            self._kinds.pop(kind, None)  # or the kind itself does not exist any more
             return "there is none"
         except errors.Forbidden as error:
             whose = ObjectKey(namespace, asked.name)
@@ -137,5 +137,5 @@ class Asker:
 
 
 def _place(asked: Question) -> str:
-    """Return who is asked."""
+    """Return the address that is asked."""
     return "" if isinstance(asked, ObjectGate) else urlsplit(asked.url).netloc

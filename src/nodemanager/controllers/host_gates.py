@@ -1,4 +1,4 @@
-"""Gates of health that are about a host itself: whoever has gates looks them up, and asks nobody."""
+"""Gates of health about a host itself: they are answered from caches, without any request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nodemanager.kube import conditions
 
 
 def is_asked(gate: HealthGate) -> bool:
-    """Tell whether somebody has to be asked for it."""
+    """Tell whether the answer needs a request."""
     return gate.object is not None or gate.http is not None or gate.prometheus is not None
 
 
@@ -32,7 +32,7 @@ def _is_alive(host: ManagedNode) -> bool:
 
 
 def _config_sets_missing(host: ManagedNode) -> str:
-    """Return why not everything that is declared for a host holds."""
+    """Return why a host does not have everything that is declared for it."""
     ready = conditions.get(host.status.conditions, conditions.READY)
     if ready is None:
         return "its agent has reported nothing yet"

@@ -1,4 +1,4 @@
-"""What the operator keeps of kinds of which there is one for each host."""
+"""Reduced objects for the operator's caches, for kinds with one object per host."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _BARE: Final = ManagedNode()
 
 
 def lean_node(node: ManagedNode) -> ManagedNode:
-    """Return a host that says the same, in less memory."""
+    """Return an equal host that needs less memory."""
     status = msgspec.structs.replace(node.status, conditions=shared_conditions(node.status.conditions))
     spec = _BARE.spec if node.spec == _BARE.spec else shared(node.spec)
     return ManagedNode(metadata=shared_meta(node.metadata), spec=spec, status=shared(status))
 
 
 def sign_of_life(lease: Lease) -> Lease:
-    """Return what the operator hears of a host by its Lease, and nothing else of that.
+    """Return the parts of a Lease that show that a host is alive.
 
-    Who holds the Lease of a group is read from the API: a cache may be late.
+    The holder of a group's Lease is not in it: it is read from the API, because a cache may be late.
     """
     meta = lease.metadata
     told = ObjectMeta(name=meta.name, namespace=meta.namespace, resource_version=meta.resource_version)

@@ -1,4 +1,4 @@
-"""What a controller says of itself, as data; `assembly` builds all that follows from it.
+"""What a controller declares about itself, as data; `assembly` builds the rest from it.
 
     what it watches  ->  caches, the right to read it, and the names that a change puts into its queue
     its reconcile    ->  a Controller with metrics and a health check, while we lead or always
@@ -35,7 +35,7 @@ THE_ONE: Final = ObjectKey("", "all")
 """The name in the queue of a controller that has only one thing to do."""
 STUCK_SECONDS: Final = 600.0
 REPORTING: Final = Right(EVENTS, ("create", "patch"))
-"""What somebody needs who reports Events."""
+"""The right to report Events."""
 
 
 class Wake(NamedTuple):
@@ -46,7 +46,7 @@ class Wake(NamedTuple):
 
 
 class Caches:
-    """The caches of what a controller said it watches, and no others."""
+    """The caches of the kinds that a controller declared, and no others."""
 
     def __init__(self, owner: str, found: Mapping[Resource[Any], Cache[Any]]) -> None:
         self._owner = owner
@@ -61,32 +61,33 @@ class Caches:
 
 @dataclass(frozen=True, slots=True)
 class WatchedKind(Generic[T]):
-    """A kind that is watched, and which names a change of it wakes."""
+    """A kind that is watched, and the names that a change of it wakes."""
 
     resource: Resource[T]
     wakes: Callable[[Change[T], Caches], Iterable[Wake]]
     labels: str = ""
-    """A selector; objects that it does not choose are not seen."""
+    """A selector; objects that it does not select are invisible."""
     optional: bool = False
-    """The right to read it is given separately, or not at all: then its cache says why (`Cache.refused`)."""
+    """Whether the right to read it is granted separately, or never: then its cache says why
+    (`Cache.refused`)."""
 
     def selection(self, namespace: str) -> Selection:
-        """Return what is watched by an operator of one namespace."""
+        """Return the selection that the operator of one namespace watches."""
         return Selection(namespace if self.resource.namespaced else "", self.labels)
 
 
 def nobody(_change: Change[Any], _caches: Caches) -> Iterable[Wake]:
-    """Wake nobody: for what is only read."""
+    """Wake no name: for kinds that are only read."""
     return ()
 
 
 def itself(change: Change[Any], _caches: Caches) -> Iterable[Wake]:
-    """Wake the name of what changed."""
+    """Wake the name of the changed object."""
     return (Wake(change.key),)
 
 
 class Periodic(NamedTuple):
-    """A name that is looked at when the controller starts, and then again and again."""
+    """A name that is looked at when the controller starts, and then periodically."""
 
     key: ObjectKey
     seconds: float
@@ -94,18 +95,18 @@ class Periodic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartContext:
-    """What the operator gives to each of its parts."""
+    """What the operator gives each of its parts."""
 
     client: Client
-    """Where leadership is needed, it refuses to write once that may be lost."""
+    """For parts that need leadership, it refuses to write once leadership may be lost."""
     caches: Caches
     events: EventRecorder
-    """Who uses it needs the right `REPORTING`."""
+    """A part that uses it needs the right `REPORTING`."""
     renderer: Rendering
     now: Callable[[], datetime]
     metrics: Registry
     namespace: str
-    """Of the operator, and of all that it decides about."""
+    """The namespace of the operator, and of everything that it decides about."""
     audit: AuditSettings
 
 
@@ -121,21 +122,21 @@ class Registration:
     """One controller of the operator."""
 
     name: str
-    """Of its queue, in metrics, and of its health check."""
+    """The name of its queue, its metrics and its health check."""
     kind: Resource[Any] | None
-    """What the names in its queue are names of; None = there is only `THE_ONE`."""
+    """The kind of the names in its queue; None = there is only `THE_ONE`."""
     watches: tuple[WatchedKind[Any], ...]
     build: Callable[[ControllerContext], Reconcile]
     periodic: tuple[Periodic, ...] = ()
     rights: tuple[Right, ...] = ()
-    """What it needs besides reading what it watches."""
+    """The rights that it needs besides reading what it watches."""
     leader_only: bool = True
-    """At most one process may do this at a time."""
+    """Whether at most one process may run it at a time."""
     concurrency: int = 1
     timeout: float | None = 60.0
-    """Seconds that one reconcile may take; None = as long as it likes."""
+    """Seconds that one reconcile may take; None = no limit."""
     stuck_after: float = STUCK_SECONDS
-    """A reconcile that takes longer makes the process unhealthy."""
+    """After so many seconds in one reconcile, the process counts as unhealthy."""
 
     def __post_init__(self) -> None:
         if self.kind is not None and self.kind not in [watch.resource for watch in self.watches]:
@@ -146,10 +147,10 @@ class Registration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRegistration:
-    """A part of the operator that has no queue: it may follow the caches of what it watches as it likes.
+    """A part of the operator without a queue: it may follow the caches of what it watches as it likes.
 
     It has no health check, so it has to limit each of its waits itself. What it does not handle ends the
-    operator. What others refuse (a receiver that is away) is told by metrics: a restart would help nobody.
+    operator. Metrics report refusals of others (a receiver that is away), because a restart would not help.
     """
 
     name: str
@@ -163,7 +164,7 @@ Entry = Registration | PartRegistration
 
 
 def connect(watches: Iterable[WatchedKind[Any]], caches: Caches, queue: WorkQueue[ObjectKey]) -> None:
-    """Have every change put the names that it wakes into a queue."""
+    """Let every change put the names that it wakes into a queue."""
     for watch in watches:
         caches.of(watch.resource).subscribe(functools.partial(_wake, watch, caches, queue))
 

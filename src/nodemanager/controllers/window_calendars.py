@@ -1,4 +1,4 @@
-"""Reads windows and the calendars of holidays that they name, for all controllers that look at windows."""
+"""Reads windows and the calendars that they name, for all controllers that look at windows."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from nodemanager.kube import errors
 from nodemanager.kube.core import CONFIG_MAPS
 
 AHEAD: Final = timedelta(days=400)
-"""How far events of calendars are read; what is beyond comes into sight in time."""
+"""How far ahead events of calendars are read; later events are read in time."""
 
 
 async def read(client: Client, window: WindowSpec, namespace: str, now: datetime) -> Calendars:
-    """Return the events of all calendars that a window names; what is missing is missing here, too."""
+    """Return the events of all calendars that a window names; a missing calendar is missing here, too."""
     found: dict[CalendarKey, list[Span] | str] = {}
     limits = Span(now - AHEAD, now + AHEAD)
     for where in (exclusions.calendar_of(one, window.time_zone) for one in window.exclude):

@@ -1,11 +1,11 @@
-"""How everything is, from what the API says of it: one word for each object, and one for all. Pure.
+"""The state of everything, from what the API says: one word for each object, and one for all. Pure.
 
-    well      nothing has to be done
+    well      no action is needed
     underway  something is being done as it should be
-    unknown   nobody can tell: a host is silent, nobody looked, or it may not be read
-    unwell    somebody has to look
+    unknown   it cannot be known: a host is silent, nobody looked, or reading is not allowed
+    unwell    a person has to look
 
-The worst of all objects is the word for all. Unknown is never taken for well.
+The worst object decides the word for all. Unknown never counts as well.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from nodemanager.api.edge.edgecluster import (
 )
 from nodemanager.api.maintenance import maintenance_status
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES, NodeMaintenance
+from nodemanager.api.rights import operator_rights
 from nodemanager.kube import conditions, times
+from nodemanager.kube.conditions import Condition
 from nodemanager.kube.core import Lease
 
 OK: Final = "well"
@@ -41,7 +43,7 @@ UNWELL: Final = "unwell"
 ORDER: Final = (OK, UNDERWAY, UNTOLD, UNWELL)
 """From best to worst."""
 EVERYTHING: Final = "*"
-"""The name of all objects of a kind that cannot be read."""
+"""The name that stands for all objects of a kind that cannot be read."""
 ROLLOUT: Final = "Rollout"
 OPERATOR: Final = "Operator"
 API: Final = "API"
@@ -59,20 +61,20 @@ _ON_ITS_WAY: Final = (node_conditions.APPLYING, node_conditions.WAITING)
 
 @dataclass(frozen=True, slots=True)
 class ObjectHealth:
-    """How one object is."""
+    """The state of one object."""
 
     kind: str
     name: str
     state: str
     word: str = ""
-    """Its own word for that, such as its phase."""
+    """The word of the object itself, such as its phase."""
     message: str = ""
     since: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetHealth:
-    """How everything is."""
+    """The state of everything."""
 
     state: str
     objects: list[ObjectHealth]
@@ -91,31 +93,35 @@ class FleetSnapshot:
     sets: Sequence[ConfigSet] = ()
     maintenances: Sequence[NodeMaintenance] = ()
     unread: Sequence[tuple[str, str]] = ()
-    """Kinds that could not be read, and why."""
+    """Kinds that could not be read, each with the reason."""
     leader: Lease | None = None
-    """The Lease of the operator; None = there is none, as where it has no need of one."""
+    """The Lease of the operator; None = there is none, or `unread` says why it could not be read."""
 
 
 def unanswered(why: str) -> FleetHealth:
-    """Return that nobody can tell anything: the API is away."""
+    """Return that the state of everything is unknown, because the API does not answer."""
     return FleetHealth(UNTOLD, [ObjectHealth(API, EVERYTHING, UNTOLD, "Unanswered", why)])
 
 
 def judge(seen: FleetSnapshot, now: datetime) -> FleetHealth:
-    """Return how everything is."""
+    """Judge the state of everything."""
     found = [ObjectHealth(kind, EVERYTHING, UNTOLD, "Unread", why) for kind, why in seen.unread]
-    if seen.hosts and seen.leader is not None:
-        found += operator(seen.leader, now)
+    away = operator(seen.leader, now)
+    if seen.hosts and OPERATOR not in dict(seen.unread):
+        found += away
     found += [site(one, now) for one in seen.clusters]
-    found += [host(one) for one in seen.hosts]
+    found += [host(one, judged=not away) for one in seen.hosts]
     found += [config_set(one) for one in seen.sets]
     found += [rollout(one) for one in seen.sets if one.status.rollout is not None]
     found += [maintenance(one) for one in seen.maintenances]
     return FleetHealth(max((one.state for one in found), key=ORDER.index, default=OK), found)
 
 
-def operator(lease: Lease, now: datetime) -> list[ObjectHealth]:
+def operator(lease: Lease | None, now: datetime) -> list[ObjectHealth]:
     """Return an entry if no operator renews its Lease: then silent hosts are not noticed."""
+    if lease is None:
+        why = "nobody judges who is alive: no operator leads; hosts are shown as they said of themselves"
+        return [ObjectHealth(OPERATOR, operator_rights.NAME, UNTOLD, "Absent", why)]
     renewed = times.parse(lease.spec.renew_time)
     if renewed is not None and abs(now - renewed) <= edgecluster.LOOKED:
         return []
@@ -125,7 +131,7 @@ def operator(lease: Lease, now: datetime) -> list[ObjectHealth]:
 
 
 def site(one: EdgeCluster, now: datetime) -> ObjectHealth:
-    """Return how an edge site is, unless nobody looked for too long."""
+    """Judge an edge site; it is unknown if it was not looked at for too long."""
     status, name = one.status, one.metadata.name
     if status.observed_at is None:
         why = "nobody looked yet: does an operator run with --edge?"
@@ -138,18 +144,32 @@ def site(one: EdgeCluster, now: datetime) -> ObjectHealth:
     return ObjectHealth(EDGE_CLUSTERS.kind, name, state, status.phase, said, status.since or "")
 
 
-def host(one: ManagedNode) -> ObjectHealth:
-    """Return how a host is; what a silent one said last counts for nothing."""
+def host(one: ManagedNode, *, judged: bool) -> ObjectHealth:
+    """Return how a host is; what a silent one said last counts for nothing.
+
+    `judged` says whether somebody tells who is alive now. Where nobody does, or did not yet, all that is good
+    may be long over: `Alive` stays as it was when the operator died.
+    """
     kind, name, said = MANAGED_NODES.kind, one.metadata.name, one.status.conditions
-    if managednode.is_silent(one):
-        alive = conditions.get(said, node_conditions.ALIVE)
-        why, since = (alive.message, alive.last_transition_time) if alive else ("", "")
-        return ObjectHealth(kind, name, UNTOLD, "Silent", why, since)
+    alive = conditions.get(said, node_conditions.ALIVE)
+    if alive is not None and managednode.is_silent(one):
+        return ObjectHealth(kind, name, UNTOLD, "Silent", alive.message, alive.last_transition_time)
     ready = conditions.get(said, conditions.READY)
     if ready is None:
         return ObjectHealth(kind, name, UNTOLD, "Unreported", "its agent has not reported yet")
+    found = _as_said(one, ready)
+    if found.state in (OK, UNDERWAY) and not (judged and conditions.is_true(said, node_conditions.ALIVE)):
+        why = alive.message if judged and alive and alive.message else "nobody knows whether it is alive"
+        why = f"{why}; it said {found.word} of itself{f': {found.message}' if found.message else ''}"
+        return ObjectHealth(kind, name, UNTOLD, "Unjudged", why, found.since)
+    return found
+
+
+def _as_said(one: ManagedNode, ready: Condition) -> ObjectHealth:
+    """Return how a host is by what its agent says."""
+    kind, name = MANAGED_NODES.kind, one.metadata.name
     if managednode.is_held(one):
-        held = conditions.get(said, node_conditions.HELD)
+        held = conditions.get(one.status.conditions, node_conditions.HELD)
         return ObjectHealth(kind, name, UNDERWAY, "Held", held.message if held else "")
     states = {conditions.TRUE: OK, conditions.UNKNOWN: UNTOLD}
     state = UNDERWAY if ready.reason in _ON_ITS_WAY else states.get(ready.status, UNWELL)
@@ -157,8 +177,8 @@ def host(one: ManagedNode) -> ObjectHealth:
 
 
 def config_set(one: ConfigSet) -> ObjectHealth:
-    """Return whether a set can be used at all; how it goes on hosts is said of these."""
-    for bad in (conditions.CONFLICTED, "Invalid"):
+    """Judge whether a set can be used at all; its progress on hosts is judged with these."""
+    for bad in (node_conditions.CONFLICTED, "Invalid"):
         found = conditions.get(one.status.conditions, bad)
         if found is not None and found.status == conditions.TRUE:
             said = found.message, found.last_transition_time
@@ -167,14 +187,14 @@ def config_set(one: ConfigSet) -> ObjectHealth:
 
 
 def rollout(one: ConfigSet) -> ObjectHealth:
-    """Return how a change of a set reaches its hosts."""
+    """Judge how a change of a set reaches its hosts."""
     status = one.status.rollout or rollouts.RolloutStatus()
     state = _ROLLOUT_STATES.get(status.phase, UNTOLD)
     return ObjectHealth(ROLLOUT, one.metadata.name, state, status.phase, status.message, status.since or "")
 
 
 def maintenance(one: NodeMaintenance) -> ObjectHealth:
-    """Return how a maintenance goes."""
+    """Judge a maintenance."""
     kind, name, status = NODE_MAINTENANCES.kind, one.metadata.name, one.status
     valid = conditions.get(status.conditions, maintenance_status.VALID)
     if valid is not None and valid.status == conditions.FALSE:

@@ -1,4 +1,4 @@
-"""How long the deletion of a ConfigSet waits for hosts to take back what they have because of it; pure."""
+"""How long the deletion of a ConfigSet waits for hosts to take back what they have because of it. Pure."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Deletion(NamedTuple):
     """How far the deletion of a set is."""
 
     waiting: tuple[str, ...] = ()
-    """Hosts that have yet to take back something, or to say that they have."""
+    """Hosts that have not taken everything back yet, or have not reported it."""
     seconds: float = 0.0
-    """How much longer they are waited for; 0 = not any more."""
+    """How much longer the deletion waits for them; 0 = not any more."""
 
     @property
     def over(self) -> bool:
-        """Whether the set may go."""
+        """Whether the set may be removed now."""
         return not self.waiting or self.seconds <= 0
 
 
@@ -35,9 +35,9 @@ def waits(config_set: ConfigSet) -> bool:
 
 
 def deletion(config_set: ConfigSet, nodes: Iterable[ManagedNode], now: datetime) -> Deletion:
-    """Return how far it is.
+    """Return how far the deletion is.
 
-    Hosts are waited for also if it does not prune any more: one that does not hear of that takes back all.
+    It waits for hosts even if the set prunes no more: a host that has not heard of that takes back all.
     """
     name = config_set.metadata.name
     waiting = tuple(sorted(node.metadata.name for node in nodes if _has(node, name)))
@@ -45,13 +45,13 @@ def deletion(config_set: ConfigSet, nodes: Iterable[ManagedNode], now: datetime)
 
 
 def seconds_left(config_set: HasMetadata, timeout: float, now: datetime) -> float:
-    """Return how much longer the deletion of a set that has begun waits; 0 = not any more."""
+    """Return how much longer a deletion that has begun waits; 0 = not any more."""
     since = times.parse(config_set.metadata.deletion_timestamp) or now
     return max(timeout - (now - since).total_seconds(), 0.0)
 
 
 def _has(node: ManagedNode, name: str) -> bool:
-    """Tell whether a host reports to have something of a set: what it took back, it does not report."""
+    """Tell whether a host reports that it has part of a set: it does not report what it took back."""
     status = node.status
     pruning = status.orphans.pruning if status.orphans else []
     return any(one.name == name for one in status.configsets) or any(one.configset == name for one in pruning)
@@ -60,5 +60,5 @@ def _has(node: ManagedNode, name: str) -> bool:
 def _timeout(text: str) -> float:
     try:
         return durations.parse(text)
-    except ValueError:  # an older server does not check it
+    except ValueError:  # an older server does not validate it
         return DEFAULT_SECONDS

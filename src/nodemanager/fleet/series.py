@@ -1,4 +1,4 @@
-"""Which hosts a series means, and in which order they go; the same order whenever it is asked."""
+"""Which hosts a series selects, and in which order; the order is the same each time."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from nodemanager.kube.wording import listed, plural
 CANARIES: Final = "canaries"
 LAST: Final = "last"
 NodeLabels = Mapping[str, Mapping[str, str]]
-"""The labels of Kubernetes Nodes, by name: the Node of a host has its name."""
+"""The labels of Kubernetes Nodes by name: a host and its Node have the same name."""
 NO_NODES: Final[NodeLabels] = MappingProxyType({})
 
 
 class HostGroup(NamedTuple):
-    """Hosts that go before the next group begins."""
+    """Hosts whose work begins before that of the next group."""
 
     name: str
     hosts: tuple[str, ...]
 
 
 class LeftOut(NamedTuple):
-    """Who takes no part because of a nodeSelector, although somebody may think so."""
+    """Hosts and Nodes that take no part because of a nodeSelector, although a user may expect them."""
 
     agentless: tuple[str, ...] = ()
-    """Kubernetes Nodes that it chooses, and that are no host here."""
+    """Kubernetes Nodes that it selects and that are no hosts here."""
     nodeless: tuple[str, ...] = ()
-    """Hosts that are meant but for it, and are no Kubernetes Node."""
+    """Hosts that are selected but for it, and are no Kubernetes Node."""
 
     def words(self, most: int = 5) -> str:
-        """Return it for people; empty = there is nothing to say."""
+        """Return the text for people; empty = there is none."""
         said = []
         if self.agentless:
             have = f"{plural(len(self.agentless), 'Kubernetes Node')} without an agent"
@@ -50,19 +50,19 @@ class Members(NamedTuple):
     """The hosts of a series."""
 
     groups: tuple[HostGroup, ...]
-    """In the order in which they go; none is empty."""
+    """The groups in their order; none is empty."""
     not_found: tuple[str, ...] = ()
-    """Names that are listed and that no host has."""
+    """Listed names for which there is no host."""
     left_out: LeftOut = LeftOut()
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """All hosts, in the order in which they go."""
+        """All hosts, in their order."""
         return tuple(host for group in self.groups for host in group.hosts)
 
 
 def members(spec: SeriesSpec, nodes: Iterable[ManagedNode], kubernetes: NodeLabels = NO_NODES) -> Members:
-    """Return the hosts of a namespace that a series means; who has a nodeSelector gives Nodes, too."""
+    """Return the hosts of a namespace that a series selects; a nodeSelector needs `nodes`, too."""
     by_name = {node.metadata.name: node for node in nodes}
     meant = [by_name[name] for name in _named(spec, by_name) if _is_meant(spec, by_name[name])]
     chosen, left_out = _by_node(spec, meant, by_name, kubernetes)
@@ -82,7 +82,7 @@ def _by_node(
     by_name: Mapping[str, ManagedNode],
     kubernetes: NodeLabels,
 ) -> tuple[Sequence[ManagedNode], LeftOut]:
-    """Return those whose Node is chosen, and who is left out."""
+    """Return the hosts whose Node is selected, and what is left out."""
     selector = spec.node_selector
     if selector is None:
         return meant, LeftOut()
@@ -109,7 +109,7 @@ def _has(selector: LabelSelector | None, node: ManagedNode) -> bool:
 def _parted(
     nodes: Iterable[ManagedNode], selector: LabelSelector | None
 ) -> tuple[list[ManagedNode], list[ManagedNode]]:
-    """Return who is chosen, and who is not."""
+    """Return the selected hosts, and the others."""
     chosen: list[ManagedNode] = []
     others: list[ManagedNode] = []
     for node in nodes:
@@ -124,7 +124,7 @@ def _grouped(spec: SeriesSpec, nodes: Sequence[ManagedNode]) -> list[HostGroup]:
     for node in nodes:
         found.setdefault(node.metadata.labels.get(spec.group_by, ""), []).append(node)
     first = [value for value in dict.fromkeys(spec.order) if value in found]
-    # Hosts without the label are nobody's idea of a first zone.
+    # No person would expect hosts without the label in the first zone.
     others = sorted((value for value in found if value not in first), key=lambda value: (value == "", value))
     return [_group(value, found[value]) for value in (*first, *others)]
 

@@ -1,1 +1,1 @@
-"""The only code that touches a machine. `runner` is the one door to subprocess."""
+"""The only code that touches a machine. Only `runner` starts other programs."""

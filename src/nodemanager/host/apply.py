@@ -40,7 +40,7 @@ from nodemanager.plan.steps import (
 
 
 class Locks(Protocol):
-    """Locks that hosts share; somebody else's turn is `Busy`."""
+    """Locks that several hosts share; while another one has its turn, they are `Busy`."""
 
     def hold(self, name: str) -> AbstractAsyncContextManager[None]:
         """Hold a lock while inside."""
@@ -48,7 +48,7 @@ class Locks(Protocol):
 
 @dataclass(slots=True)
 class Tools:
-    """What the steps are carried out with."""
+    """The tools that carry out steps."""
 
     packages: PackageManager | None
     services: ServiceManager | None
@@ -59,7 +59,7 @@ class Tools:
 
 
 def idle(step: Step) -> Result:
-    """Return the result of a step that does nothing; one that would is a mistake of whoever planned it."""
+    """Return the result of a step that does nothing; any other step here is an error of the planner."""
     if step.ACTS:
         raise TypeError(f"cannot do {type(step).__name__} to {step.id}: there is nobody who carries it out")
     if isinstance(step, Observed):
@@ -105,7 +105,7 @@ async def apply_packages(steps: Sequence[Step], tools: Tools) -> list[Result]:
 async def rehearse_packages(steps: Sequence[Step], tools: Tools, *, alone: bool = False) -> list[Step]:
     """Return the steps; what the package manager would refuse is held back, with the reason.
 
-    With `alone`, so is what it would install something else for: nobody has declared that.
+    With `alone`, so are steps for which it would install other packages, because no set declares those.
     """
     install = [WantedPackage(one.name, one.version) for one in steps if isinstance(one, InstallPackage)]
     remove = [one.name for one in steps if isinstance(one, RemovePackage)]
@@ -149,8 +149,8 @@ async def _transact(steps: Sequence[Step], tools: Tools) -> None:
 async def apply_services(steps: Sequence[Step], tools: Tools, unread: set[str] | None = None) -> list[Result]:
     """Change and restart service by service; refresh the service manager before and after, where needed.
 
-    To refresh it takes systemd up to a second. Those to whom it matters that something starts at boot, and
-    not that systemd knows it does, pass a set: instead, the users whose manager is to be refreshed are added.
+    Refreshing takes systemd up to a second. A caller to whom it matters that a unit starts at boot, and
+    not that systemd knows it, passes a set: then the users whose manager needs a refresh are added to it.
     """
     results: list[Result] = []
     refreshed: set[str] = set()

@@ -1,8 +1,8 @@
-"""What the agent needs of a host, as small Protocols; one adapter per tool speaks its language.
+"""The interface of a host to the agent, as small Protocols; one adapter per tool implements it.
 
     HostError (an OSError)
     +-- NotSupported    this host has no such tool, or the tool cannot do it; the message says what to do
-    +-- Busy            somebody else holds a lock of the tool, and did not let go in time
+    +-- Busy            another process holds a lock of the tool, and did not release it in time
     +-- ToolFailed      the tool ran and failed; the message ends with what it said
 
 Adapters build argv and parse output in pure functions, and run programs through a `Runner` only.
@@ -20,7 +20,7 @@ from nodemanager.plan.facts import ServiceFact
 
 
 class HostError(OSError):
-    """The host, or a tool on it, did not do what it was asked."""
+    """The host, or a tool on it, failed to do a request."""
 
 
 class NotSupported(HostError):
@@ -28,7 +28,7 @@ class NotSupported(HostError):
 
 
 class Busy(HostError):
-    """Somebody else holds a lock, and did not let go in time."""
+    """Another process holds a lock, and did not release it in time."""
 
 
 class ToolFailed(HostError):
@@ -42,7 +42,7 @@ def root_remedy(error: OSError) -> str:
 
 
 class How(TypedDict, total=False):
-    """How to run a program; what is left out is as `host.runner.run` has it."""
+    """How to run a program; keys that are left out have the defaults of `host.runner.run`."""
 
     env: Mapping[str, str] | None
     stdin: bytes
@@ -50,9 +50,9 @@ class How(TypedDict, total=False):
     max_output: int
     cwd: str | None
     finish: bool
-    """Nothing but the program itself ends it: no timeout, no cancelled caller."""
+    """Whether only the program itself ends it, and neither a timeout nor a cancelled caller."""
     bounded: bool
-    """With `finish`: the timeout does end it, all the same."""
+    """With `finish`: whether the timeout ends it all the same."""
 
 
 class Runner(Protocol):
@@ -63,14 +63,14 @@ class Runner(Protocol):
 
 
 class Follower(Protocol):
-    """`host.runner.follow`, or one that follows programs inside another root."""
+    """`host.runner.follow`, or a function that follows programs inside another root."""
 
     async def __call__(self, argv: Sequence[str], heard: Callable[[bytes], None]) -> int:
         """Run a program that goes on and on, hand over its lines, and return its exit status if it ends."""
 
 
 class WantedPackage(NamedTuple):
-    """A package to be installed; an empty version is the newest that is offered."""
+    """A package to be installed; an empty version stands for the newest offered one."""
 
     name: str
     version: str = ""
@@ -124,14 +124,14 @@ class UpgradePlanner(Protocol):
 
 @runtime_checkable
 class Substituting(Protocol):
-    """A package manager that may install something else for those who need a package that it removes."""
+    """A package manager that may install a substitute when it removes a package that others need."""
 
     async def substitutes(self, names: Sequence[str]) -> Mapping[str, str]:
         """Return by name why some of these cannot be removed without anything else being installed."""
 
 
 class ServiceKey(NamedTuple):
-    """A service; of the system, or of one user's own service manager."""
+    """A service of the system, or of one user's own service manager."""
 
     name: str
     user: str = ""

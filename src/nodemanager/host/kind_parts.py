@@ -1,4 +1,4 @@
-"""What the half of a kind that touches the host is made of; `host/stages.py` has the table of all."""
+"""The interface of the half of a kind that touches the host; `host/stages.py` has the table of all."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from nodemanager.plan.steps import Step
 
 
 async def _nothing() -> None:
-    """Have nobody read anything again."""
+    """Refresh no service manager."""
 
 
 class Twin(NamedTuple):
-    """A declared resource that another one, which goes, turns out to be."""
+    """A declared resource that is the same as one that has to be removed."""
 
     id: ResourceId
     same_place: bool = True
-    """Whether it is only another name of it; otherwise two names lead to one thing."""
+    """Whether only the name differs; otherwise two names lead to one thing."""
 
 
 async def _no_twins(
@@ -39,23 +39,23 @@ async def _as_planned(steps: Sequence[Step], _work: StageWork) -> list[Step]:
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """One stage of a pass or of a repair: what it is about, and what it is done with."""
+    """One stage of a pass or of a repair, and its tools."""
 
     given: PlanInput
     observer: Observer
     tools: Tools
     bucket: Bucket | None = None
-    """Where former contents of files go."""
+    """Where former contents of files are stored."""
     broken_off: frozenset[str] = frozenset()
     """ConfigSets that were aborted before this stage."""
     aborted: set[str] = field(default_factory=set)
-    """ConfigSets that this stage aborts are added here."""
+    """Receives the ConfigSets that this stage aborts."""
     replaced: dict[str, str] = field(default_factory=dict)
     """SHA-256 of what files contained before, by path; the first one counts."""
     unread: set[str] = field(default_factory=set)
-    """Users whose service manager has yet to notice what repairs enabled; empty is the host's own."""
+    """Users whose service manager has not read enabled units yet; empty name = that of the host."""
     refresh: Callable[[], Awaitable[None]] = _nothing
-    """Has these service managers notice it."""
+    """Lets these service managers read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +63,18 @@ class HostPart(Generic[N, F]):
     """How one kind is observed and changed."""
 
     observe: Callable[[N, StageWork], Awaitable[F]]
-    """Returns the facts that the plan of the kind is made from; what cannot be observed is a fact, too."""
+    """Returns the facts for the plan of the kind; a failed observation is a fact, too."""
     apply: Callable[[Sequence[Step], StageWork], Awaitable[list[Result]]]
-    """Carries out the steps of that plan and returns what became of each; one failure stops no other."""
+    """Carries out the steps of that plan and returns a result for each; a failure does not stop the others.
+    """
     rehearse: Callable[[Sequence[Step], StageWork], Awaitable[list[Step]]] = _as_planned
-    """In a preview: returns the steps, with those held back that its tool would refuse; changes nothing."""
+    """For previews: returns the steps, with those held back that the tool would refuse; changes nothing."""
     complete: Callable[[Sequence[Step], StageWork], Awaitable[list[Step]]] = _as_planned
-    """Returns the steps with all that has to be known of what they replace; without that, held back."""
+    """Returns the steps with all facts about what they replace; steps without these facts are held back."""
     twins: Callable[
         [Sequence[ResourceId], Sequence[ResourceId], StageWork], Awaitable[Mapping[ResourceId, Twin]]
     ] = _no_twins
-    """Returns which resources that go are declared under another name: through a link, or as an alias."""
+    """Returns which resources to remove are declared under another name: through a link, or as an alias."""
 
 
 HostParts = Mapping[str, HostPart[Any, Any]]

@@ -1,4 +1,4 @@
-"""Looks at a host for what a plan needs to know, stage by stage."""
+"""Observes the facts that plans need, stage by stage."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from nodemanager.plan.needs import ExecutionNeeds, FileNeeds, PackageNeeds, Serv
 from nodemanager.plan.resources import ResourceId
 
 ASK_SECONDS = 60.0
-"""How long a program of `onlyIf` or `unless` may think."""
+"""How long a program of `onlyIf` or `unless` may take."""
 
 
 @dataclass(slots=True)
 class Observer:
-    """Finds out how a host is: with what it looks at files, packages and services."""
+    """The tools that observe files, packages and services."""
 
     tree: Tree
     packages: PackageManager | None

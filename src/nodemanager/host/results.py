@@ -1,4 +1,4 @@
-"""What became of the steps of a plan."""
+"""The results of the steps of a plan."""
 
 from __future__ import annotations
 
@@ -10,61 +10,62 @@ from nodemanager.plan.steps import Blocked, HeldStep, Observed, ShutStep, Step, 
 
 
 class ResourceOutcome(StrEnum):
-    """How it went with a resource."""
+    """What happened to a resource."""
 
     UNCHANGED = "unchanged"
     CHANGED = "changed"
     FAILED = "failed"
     BLOCKED = "blocked"
-    """Not tried: something else is in the way."""
+    """Not tried: another resource is in the way."""
     WAITING = "waiting"
-    """Not tried yet: what it needs is on its way."""
+    """Not tried yet: something that it needs is still to come."""
     OBSERVED = "observed"
-    """Not tried: somebody else changed it, and its drift policy says to leave it alone."""
+    """Not tried: it was changed by another program, and its drift policy leaves that alone."""
     HELD = "held"
-    """Not tried: the host is held, so it waits for the end of that."""
+    """Not tried: it waits for the end of a hold."""
     SHUT = "shut"
     """Not tried: the window of its ConfigSet is shut, so it waits for the next opening."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one step."""
+    """The result of one step."""
 
     id: ResourceId
     sources: tuple[str, ...]
     outcome: ResourceOutcome
     message: str = ""
-    """Of a failure: `cannot X: why` and what to do; of a change: what was wrong before."""
+    """For a failure: `cannot X: why` and what to do; for a change: what was wrong before."""
     seconds: float = 0.0
     done: str = ""
-    """What was done, in a word, such as `written`; for events and the log."""
+    """What was done in one word, such as `written`; for Events and the log."""
     operations: tuple[str, ...] = ()
-    """What was done, in words of metrics: start, stop, restart, enable, disable, install, remove."""
+    """What was done, in the terms of metrics: start, stop, restart, enable, disable, install, remove."""
     repairs: bool = False
-    """The resource was not as declared: if it held before, that is drift."""
+    """Whether the resource was not as declared: if it held before, that is drift."""
     lock: str = ""
-    """The lock, shared between hosts, that it was done with, or is to be."""
+    """The lock shared between hosts that the step needs."""
     news: bool = False
-    """Nobody changed anything here: something newer is offered, or a service manager was told something."""
+    """Whether the host itself did not change: a newer version is offered, or a service manager was refreshed.
+    """
     drifted: bool = False
-    """It held before, as it is declared now: somebody else changed it."""
+    """Whether it held before, as it is declared now, so that another program changed it."""
     found: str = ""
-    """SHA-256 of the content that was found, of files that everybody may read."""
+    """SHA-256 of the found content, for files that everybody may read."""
     wanted: str = ""
-    """SHA-256 of the declared content, of files that everybody may read."""
+    """SHA-256 of the declared content, for files that everybody may read."""
     by: str = ""
-    """Who changed it, of drifts, where the host can tell."""
+    """For drifts: the program that changed it, if the host can tell."""
     mark: str = field(default="", repr=False)
-    """Tells one observed difference from another; may be made of secrets, so it is never published."""
+    """Tells observed differences apart; it may be made of secrets, so it is never published."""
     pruned: bool = False
-    """Nobody declares it any more: it was, or is to be, put back to what was there before."""
+    """Whether no set declares it any more, so that it was, or will be, restored to its former state."""
     awaits: str = ""
-    """What others are to bring before it can be tried, such as `Secret db`."""
+    """The missing object of others that it needs, such as `Secret db`."""
     policy: str = ""
-    """Of drifts that are not put back by themselves: what their drift policy is."""
+    """For drifts that are not repaired automatically: their drift policy."""
     turns: tuple[str, ...] = ()
-    """Of drifts that wait for a turn: ConfigSets; a turn for any one of them is enough."""
+    """For drifts that wait for a turn: ConfigSets, of which any one with a turn is enough."""
 
     @property
     def bad(self) -> bool:
@@ -78,12 +79,12 @@ class Result:
 
     @property
     def failed(self) -> bool:
-        """Whether it is not what it shall be, and somebody has to do something about it."""
+        """Whether it is not as it should be, and somebody has to act."""
         return self.bad and self.outcome is not ResourceOutcome.WAITING
 
     @property
     def said(self) -> str:
-        """What is wrong; of what waits, only for what: nobody has to do anything about it yet."""
+        """What is wrong; for a wait, only what it waits for, because nobody has to act yet."""
         return f"waits for {self.awaits}" if self.awaits and not self.failed else self.message
 
 

@@ -116,7 +116,7 @@ async def of_packages(
 
 
 def _is_one_package(one: str, other: str, installed: Mapping[str, str]) -> bool:
-    """Tell whether names with and without architecture are one package: of several, nobody can tell."""
+    """Tell whether names with and without architecture are one package; no if several packages fit."""
     short, long = sorted((one, other), key=len)
     start = long[: len(short) + 1]
     found = {name for name in installed if name.startswith(start)}

@@ -1,4 +1,4 @@
-"""Asks addresses of the web, for no longer than that may take.
+"""Sends requests to web addresses, with a limit for the whole time.
 
 The timeout of a socket is one of silence: a server that sends a byte now and then, be it of what comes before
 the answer itself, would keep a thread of the host for ever. So its connection is cut when the time is up.
@@ -18,12 +18,12 @@ from nodemanager.native import authorities
 
 
 class Deadline:
-    """Cuts the connections of one question when so many seconds are over."""
+    """Cuts the connections of one request after so many seconds."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.passed = seconds <= 0
-        """Whether the time is up: what an answer has after that is no whole one."""
+        """Whether the time is up: an answer that ends after that is not complete."""
         self._sockets: list[socket.socket] = []
         self._lock = threading.Lock()
         self._timer = threading.Timer(seconds, self._cut)

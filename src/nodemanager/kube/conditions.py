@@ -20,15 +20,6 @@ UNKNOWN = "Unknown"
 READY = "Ready"
 """Condition type: everything that is declared holds."""
 
-CONFLICTED = "Conflicted"
-"""Condition type: several ConfigSets of equal priority declare one resource differently."""
-
-RESOURCE_CONFLICT = "ResourceConflict"
-"""Reason of Conflicted=True; the message lists the resources and the sets."""
-
-NO_CONFLICT = "NoConflict"
-"""Reason of Conflicted=False."""
-
 
 class Condition(Struct, omit_defaults=False):
     """One aspect of the state of an object, as in all of Kubernetes."""

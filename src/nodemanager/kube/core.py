@@ -12,7 +12,7 @@ MAX_EVENT_MESSAGE: Final = 1024
 
 
 class LeaseSpec(Struct):
-    """Who holds a lease, since when, and for how long without renewal."""
+    """The holder of a lease, since when, and for how long without renewal."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -40,7 +40,7 @@ class ObjectReference(Struct):
 
 
 class EventSource(Struct):
-    """Who reports an event, and from which host."""
+    """The reporter of an event, and its host."""
 
     component: str = ""
     host: str = ""
@@ -103,7 +103,7 @@ class Role(Struct):
 
 
 class RoleBinding(Struct):
-    """`rbac.authorization.k8s.io/v1` RoleBinding; whom it binds is compared, never interpreted."""
+    """`rbac.authorization.k8s.io/v1` RoleBinding; its subjects are compared, never interpreted."""
 
     metadata: ObjectMeta = ObjectMeta()
     role_ref: Untyped = {}

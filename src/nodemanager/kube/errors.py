@@ -7,6 +7,7 @@
     |   +-- TimedOut            nothing within the time allowed
     |   +-- TlsError            the peer is not who the kubeconfig says
     |   +-- ProtocolError       an answer that is not HTTP or not JSON
+    +-- TooLong                 a list of more objects than were wanted
     +-- StatusError             the server answered, and said no
         +-- BadRequest 400      +-- Conflict 409          +-- TooManyRequests 429
         +-- Unauthorized 401    +-- AlreadyExists 409     +-- InternalError 500
@@ -29,7 +30,7 @@ import msgspec
 from nodemanager.kube.objects import Struct
 
 MAX_FOREIGN_TEXT = 1024
-"""How much of somebody else's text we repeat in a message."""
+"""How much of a foreign text we repeat in a message."""
 MAX_RETRY_AFTER = 300
 """How many seconds we let a server tell us to stay away; it may be a proxy that knows no better."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -62,6 +63,10 @@ class TlsError(TransportError):
 
 class ProtocolError(TransportError):
     """What arrived is not HTTP, or not the JSON it claims to be."""
+
+
+class TooLong(KubeError):
+    """A list has more objects than anybody wants to read of it."""
 
 
 class Cause(Struct):
@@ -172,7 +177,7 @@ class NotAcceptable(StatusError):
 
 
 class Conflict(StatusError):
-    """409: somebody else wrote first, or owns the field."""
+    """409: another client wrote first, or owns the field."""
 
     code, reason = 409, "Conflict"
 

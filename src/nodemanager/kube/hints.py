@@ -16,7 +16,7 @@ from nodemanager.kube import object_names
 
 
 class Rule(NamedTuple):
-    """A CEL rule: what must hold, and what to tell the person whose manifest does not."""
+    """A CEL rule: the condition, and the message for the author of a manifest that breaks it."""
 
     rule: str
     message: str

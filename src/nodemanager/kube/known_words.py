@@ -1,4 +1,4 @@
-"""Finds words of a newer version in an object that an older one reads: values that no enum of ours has; pure.
+"""Finds words of a newer version in an object that an older one reads: unknown values of enums. Pure.
 
 What a type does not declare is not kept when it is decoded, so only values can be told to be unknown.
 """

@@ -49,6 +49,6 @@ KEY_WORDS: Final = (
 def is_object_name(text: str) -> bool:
     """Tell whether an object can be called so.
 
-    Ask this of every text of somebody else before it becomes a name: in a role, an empty one means all.
+    Check every foreign text with this before it becomes a name: in a role, an empty one means all.
     """
     return len(text) <= MAX and _FORM.fullmatch(text) is not None

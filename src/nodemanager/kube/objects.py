@@ -33,7 +33,7 @@ class Struct(
 
 
 class OwnerReference(Struct):
-    """The object whose deletion takes this one along."""
+    """The object whose deletion also deletes this one."""
 
     api_version: str
     kind: str
@@ -83,14 +83,14 @@ class HasMetadata(Protocol):
 
     @property
     def metadata(self) -> ObjectMeta:
-        """Who this object is."""
+        """The identity of this object."""
 
 
 T = TypeVar("T")
 """What a resource decodes to: one of our Structs, or `dict` for a kind we have no type for."""
 
 Untyped = dict[str, Any]
-"""An object as plain JSON: nothing is lost, nothing is checked."""
+"""An object as plain JSON: it keeps all fields and is not checked."""
 
 
 def key_of(obj: HasMetadata) -> ObjectKey:

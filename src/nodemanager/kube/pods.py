@@ -1,4 +1,4 @@
-"""Which pods have to be gone before their Node goes down.
+"""Which pods have to leave before their Node goes down.
 
 Pods of DaemonSets and static pods stay, which would come back at once; pods that have finished; and pods
 without a controller, which nobody would start again elsewhere. All others leave, also those with an emptyDir.
@@ -21,7 +21,7 @@ def has_to_leave(pod: Untyped) -> bool:
 
 
 def stays_unmanaged(pod: Untyped) -> bool:
-    """Tell whether a pod stays that nobody would start again elsewhere, and that restarts with its host."""
+    """Tell whether a pod stays that no controller would start elsewhere, and that restarts with its host."""
     return is_unmanaged(pod) and not is_finished(pod)
 
 
@@ -31,7 +31,7 @@ def is_finished(pod: Untyped) -> bool:
 
 
 def is_unmanaged(pod: Untyped) -> bool:
-    """Tell whether nobody would start a pod again elsewhere."""
+    """Tell whether no controller would start a pod again elsewhere."""
     return _controller(pod) is None and MIRROR not in (pod["metadata"].get("annotations") or {})
 
 

@@ -39,13 +39,13 @@ class Requirement(Struct):
 
     key: Annotated[
         str,
-        meta("The label to look at, such as nodemanager.io/os.", required=True, min_length=1, max_length=317),
+        meta("The label to look at, such as kubernetes.io/os.", required=True, min_length=1, max_length=317),
     ] = ""
     operator: Annotated[
         str,
         meta(
             "In and NotIn compare with values; Exists and DoesNotExist ask whether the label is there at "
-            "all. NotIn also matches a host without the label.",
+            "all. NotIn also matches what has no such label.",
             required=True,
             enum=(IN, NOT_IN, EXISTS, DOES_NOT_EXIST),
         ),

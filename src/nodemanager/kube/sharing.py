@@ -1,6 +1,6 @@
 """What many objects have alike, kept once: a cache of ten thousand hosts is a third smaller by that.
 
-A decoder makes a new dict for each that is empty, and a new text for each `True` of each condition. Nobody
+A decoder makes a new dict for each that is empty, and a new text for each `True` of each condition. No code
 changes an object that is in a cache, so they may all have the same one.
 """
 

@@ -32,7 +32,7 @@ def parse(text: str | None) -> datetime | None:
 def human_duration(seconds: float) -> str:
     """Return a duration in the two or fewer units that matter, as kubectl does: 90s, 5m30s, 3d4h, 2y."""
     whole = int(seconds)
-    if whole < 0:  # a clock that is a second ahead is no reason to alarm anybody
+    if whole < 0:  # a clock that is a second ahead is no reason for an alarm
         return "0s" if whole == -1 else "<invalid>"
     minutes, hours, days = whole // 60, whole // 3600, whole // 86400
     steps = (

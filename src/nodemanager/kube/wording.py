@@ -1,4 +1,4 @@
-"""How texts for people are put: in the room that there is, and with the right number."""
+"""Texts for people: cut to the available room, with the right singular or plural."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _ends(text: AnyStr, limit: int, space: AnyStr) -> tuple[AnyStr, AnyStr]:
 
 
 def flat(text: str, limit: int) -> str:
-    """Return what somebody else said as one line that moves no cursor, of at most `limit` characters."""
+    """Return a foreign text as one line of at most `limit` characters that moves no cursor."""
     line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return shorten(line, limit)
 

@@ -1,4 +1,4 @@
-"""Calls of the C library that Python's standard library lacks: `libc` is the one door to them.
+"""Calls of the C library that Python's standard library lacks: only `libc` offers them.
 
 The static executable cannot load a library, so it has them built in, as the module `_nodemanager`, which is
 made of `_nodemanager.c`; every other Python finds them by ctypes. `by_ctypes` says what each of them does.

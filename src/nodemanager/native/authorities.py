@@ -1,4 +1,4 @@
-"""Whom the system trusts, also where its OpenSSL is not ours and keeps certificates in another place."""
+"""The certificate authorities that the system trusts, even if our OpenSSL looks for them in another place."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _BUNDLES: Final = (
 
 
 def load(context: ssl.SSLContext) -> None:
-    """Trust whom the system trusts, or whom the variables name that all programs with OpenSSL read.
+    """Trust the authorities of the system, or those in the variables that all programs with OpenSSL read.
 
-    Who set one of them has said whom to trust: a file that is missing does not make that more.
+    If one of the variables is set, it decides alone: a missing file does not add other authorities.
     """
     context.load_default_certs()
     known = ssl.get_default_verify_paths()

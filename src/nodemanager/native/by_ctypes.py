@@ -12,7 +12,7 @@ from typing import Any, Final
 _LIBRARY: Final = ctypes.CDLL(None, use_errno=True)
 _INT: Final = ctypes.c_int
 _HANDLE: Final = struct.Struct("=Ii")
-"""How a `struct file_handle` begins: bytes that follow, and of which kind they are."""
+"""The beginning of a `struct file_handle`: the number of bytes that follow, and their type."""
 _MAX_HANDLE: Final = 128
 
 

@@ -37,7 +37,7 @@ _CALLS: Final[dict[str, tuple[Any, ...]]] = {
 
 
 class NotThere(Exception):
-    """This Python's TLS has no OpenSSL whose functions can be called, or it knows no Ed25519."""
+    """The TLS of this Python has no OpenSSL whose functions can be called, or no Ed25519."""
 
 
 class _Refused(Exception):

@@ -1,3 +1,3 @@
-"""The decision: desired state and facts in, steps out.
+"""The decision: from desired state and facts follow steps.
 
 Pure: a plan never acts. Owns the types on both of its sides."""

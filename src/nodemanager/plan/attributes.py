@@ -1,7 +1,7 @@
-"""Owner, group and mode: what a declaration wants, what is lacking, and whether what is there may get it.
+"""Owner, group and mode: what a declaration wants, what differs, and whether an existing file may get it.
 
 A user who can write into a directory may have put what is at a path there: a file of hers, open or
-mapped in her programs for ever, or something of root's that she may move but not read. To change its
+mapped in her programs for ever, or a file of root that she may move but not read. To change its
 owner or mode would give root's name to the one, or the other to her. So where others can write,
 what is there is replaced by something new, and nothing is taken over from what was not root's.
 """
@@ -78,9 +78,9 @@ def of_new_file(wanted: FileAttributes, before: FileFact, *, secret: bool) -> tu
 
 
 def _may_inherit(wanted: FileAttributes, before: FileFact) -> bool:
-    """Tell whether nobody but root and the declared owner can have chosen the mode of a file.
+    """Tell whether only root and the declared owner can have chosen the mode of a file.
 
-    A file of root's that somebody else may have moved there is no reason to open what was closed.
+    If another user may have moved a file of root there, that is no reason to open what was closed.
     """
     theirs = before.uid == 0 or (before.uid == wanted.uid and before.writer in (NOBODY, wanted.uid))
     return before.kind is Kind.FILE and theirs
@@ -89,7 +89,7 @@ def _may_inherit(wanted: FileAttributes, before: FileFact) -> bool:
 def hardened(wanted: FileAttributes, before: FileFact, *, secret: bool) -> FileAttributes:
     """Return attributes that leave an undeclared mode no more than it may have.
 
-    A secret is nobody else's business; where others can write, nothing of root's is theirs to change.
+    A secret is private; where others can write, they must not be able to change files of root.
     """
     if wanted.mode is not None:
         return wanted
@@ -102,7 +102,7 @@ def hardened(wanted: FileAttributes, before: FileFact, *, secret: bool) -> FileA
 def file_may_stay(wanted: FileAttributes, before: FileFact) -> bool:
     """Tell whether a file with the declared content may get its attributes, or has to be made anew.
 
-    Who could write to it before may have it open still: from those it cannot be taken away any more.
+    A user who could write to it before may still have it open, which cannot be undone.
     """
     mode = before.mode if wanted.mode is None else wanted.mode
     lost = before.mode & OTHERS_WRITE & ~mode
@@ -125,9 +125,9 @@ def directory_may_stay(wanted: FileAttributes, before: FileFact) -> bool:
 
 
 def may_be_purged(before: FileFact) -> bool:
-    """Tell whether what is in a directory may go: if nobody can have moved another directory to the path.
+    """Tell whether the content of a directory may be removed: no user can have moved another one there.
 
-    Unless it is the directory of the one user who can: what is in there, she could remove herself.
+    It also may if the directory belongs to the one user who can: she could remove the content herself.
     """
     return before.writer in (NOBODY, before.uid) or before.marked
 

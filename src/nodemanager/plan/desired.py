@@ -1,4 +1,4 @@
-"""What a host shall be: the declarations of all its ConfigSets, merged into one."""
+"""The wanted state of a host: the declarations of all its ConfigSets, merged into one."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class Item(Generic[D]):
     sources: tuple[str, ...]
     """Names of the ConfigSets that declare it so; its result is reported for each of them."""
     policy: str = REPAIR
-    """What is done when somebody else changes it after it held: one of `DRIFT_POLICIES`."""
+    """What happens after a foreign change to a resource that held: one of `DRIFT_POLICIES`."""
     turns: tuple[str, ...] = ()
     """Where the policy is in-turn: the ConfigSets that say so. A turn for one of them is enough."""
     subscribes: tuple[str, ...] = ()
-    """Paths whose change makes a restart or a run of it owed."""
+    """Paths whose change causes a restart or a run of it."""
 
     @property
     def observe(self) -> bool:
-        """Whether what somebody else changes after it held is reported, and not put back by itself."""
+        """Whether a foreign change after it held is reported, and not repaired automatically."""
         return self.policy != REPAIR
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a file shall contain."""
+    """The wanted content of a file."""
 
     source: bytes | str
     """Text as it was declared, not a copy of it: most files are never written again."""
@@ -73,7 +73,7 @@ class Failure:
 
 
 Contents = Mapping[str, Content | Failure]
-"""By path, for every item of `Desired.files` that is a file."""
+"""The contents by path, for every item of `Desired.files` that is a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +81,16 @@ class Desired:
     """All resources of a host, each declared once."""
 
     items: Mapping[str, tuple[Item[Any], ...]] = field(default_factory=dict)
-    """By name of their kind, in the order of a pass; each kind in the order of its declarations."""
+    """Resources by name of their kind, in the order of a pass; each kind in the order of its declarations."""
     conflicts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By ConfigSet: what is held back because another one says otherwise, in the words of the Go project."""
+    """By ConfigSet: what is held back because another set contradicts it, in the words of the Go project."""
     held: Mapping[ResourceId, str] = field(default_factory=dict)
     """Resources in conflict, which are in none of the lists, and why in one sentence."""
     whole: Desired | None = None
     """What this is a part of; a sentence about a resource may need to know one of another kind."""
 
     def installs(self, name: str) -> bool:
-        """Whether a package of this name shall be there, also one that is not in this part."""
+        """Whether a package of this name should be installed, even if it is outside this part."""
         packages = (self.whole or self).packages
         return any(item.declaration.name == name and item.declaration.ensure != "absent" for item in packages)
 

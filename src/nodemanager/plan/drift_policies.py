@@ -1,4 +1,4 @@
-"""What of a plan is left undone: by a drift policy, by a hold of the host, by the shut window of a set."""
+"""Which steps of a plan are left out: by a drift policy, a hold of the host, or a shut window."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def hold_back(steps: Iterable[Step]) -> list[Step]:
 
 
 def put_off(steps: Iterable[Step], shut: AbstractSet[str]) -> list[Step]:
-    """Return the steps, with those put off that are wanted only by ConfigSets whose window is shut."""
+    """Return the steps, with those delayed that only ConfigSets with a shut window want."""
     if not shut:
         return list(steps)
     return [

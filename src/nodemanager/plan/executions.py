@@ -1,4 +1,4 @@
-"""Executions: a program runs because a file changed, or because its conditions say so; never just so."""
+"""Executions: a program runs because a file changed, or because of its conditions; never without a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was observed on a host: the only thing, besides what is declared, that a plan is made of."""
+"""Observed facts about a host: with the declarations, the only input of a plan."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nodemanager.plan.resources import ResourceId
 NOBODY: Final = -1
 """No user but root."""
 ANYBODY: Final = -2
-"""More than one user besides root, or nobody can say who."""
+"""More than one user besides root, or unknown."""
 
 
 class Kind(StrEnum):
@@ -49,11 +49,11 @@ class FileFact:
     error: str = ""
     """Why it could not be observed; everything else is then meaningless."""
     writer: int = NOBODY
-    """Who, besides root, can put something else at this path: NOBODY, one user's number, or ANYBODY."""
+    """Which user besides root can replace what is at this path: NOBODY, one user's number, or ANYBODY."""
     marked: bool = False
     """Whether we made this very directory for this path; looked for only where others can move one there."""
     acl: bool = False
-    """Whether it has an access control list; looked for only where somebody else could have made it."""
+    """Whether it has an access control list; checked only where another user could have made one."""
 
 
 @dataclass(frozen=True, slots=True)

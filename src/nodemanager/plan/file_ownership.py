@@ -1,4 +1,4 @@
-"""How files, directories and links are put back to what was there before we declared them."""
+"""How files, directories and links are restored to their state before we declared them."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _one(path: str, entry: Owned, facts: Facts, going: set[str]) -> PutBack:
 
 
 def _attributes_are_ours(now: State, known: Sequence[State]) -> bool:
-    """Tell whether nobody else changed owner or mode; a crash may have left half of what was before or after.
+    """Tell whether no other program changed owner or mode; after a crash, half of the change may be done.
 
     A change of the owner clears setuid and setgid by itself.
     """

@@ -1,7 +1,7 @@
-"""Files, directories and links: what is on disk against what shall be.
+"""Files, directories and links: the plan from their present to their wanted state.
 
-Parents come before what is in them, removals come last and from the bottom up, so that nothing
-is taken away before what replaces it is there.
+Parents come before their entries; removals come last and from the bottom up, so that no file
+is removed before its replacement exists.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _absent(item: Item[File], before: FileFact, scene: _Scene) -> Step:
 
 
 def _purge(item: Item[File], scene: _Scene) -> Iterator[Step]:
-    """Yield the removal of every entry that nobody declares; of none, if the directory cannot be read."""
+    """Yield the removal of every undeclared entry; none if the directory cannot be read."""
     folder = item.declaration.path
     before = scene.facts.files.get(folder, FileFact())
     if before.kind is Kind.ABSENT:
@@ -268,7 +268,7 @@ def _content(file: File, contents: Contents) -> str:
 
 
 def _folder(resource: ResourceId) -> ResourceId:
-    """Return the directory of an entry: one that nobody declares goes because that is purged."""
+    """Return the directory of an entry: an undeclared one is removed because its directory is purged."""
     return resources.file_id(resource.name.rpartition("/")[0] or "/")
 
 

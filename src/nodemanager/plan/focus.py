@@ -1,11 +1,11 @@
-"""A part of what a host shall be: what is touched, and what hangs on it; planned as in the whole.
+"""A part of the wanted state: touched resources and those that depend on them, planned as in the whole.
 
     file       what is declared above it (it needs that), and everything declared below it
     unit file  the services of its name: the service manager has to read it again (`naming` of their kind)
     passwd     files whose owner or group has a name
     any other kind: only itself
 
-Who subscribes to a file is not in here: a file that is put back owes its subscribers a restart through
+Subscribers of a file are not included: a restored file causes the restart of its subscribers through
 the journal, as in any pass.
 """
 

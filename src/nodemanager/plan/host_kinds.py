@@ -1,4 +1,4 @@
-"""What makes a kind of host resource: everything that merging, planning, repairs and reports ask of it.
+"""The interface of a kind of host resource, for merging, planning, repairs and reports.
 
 `plan/stages.py` has the table of all kinds. A kind describes only the half that needs no host; how it is
 observed, changed and watched is registered in `host`, and how it is shown in `cli`.
@@ -36,9 +36,9 @@ class PlanInput:
     pending: Mapping[ResourceId, Pending] = field(default_factory=dict)
     """Restarts and runs that are owed since an earlier stage or pass."""
     changing: Mapping[ResourceId, tuple[str, ...]] = field(default_factory=dict)
-    """In a preview: what earlier stages would make restart or run, with the paths that cause it."""
+    """For previews: what earlier stages would restart or run, with the paths that cause it."""
     layout: Layout | None = None
-    """In a repair: that of everything that is declared, of which `desired` is only a part."""
+    """For repairs: the layout of everything that is declared, as `desired` is only a part of it."""
     repair: bool = False
     """Only what was touched is looked at, not the whole host."""
 
@@ -66,12 +66,12 @@ class KindDeclaration(Generic[D]):
     unite: Callable[[D, Sequence[D]], D] = lambda chosen, _all: chosen
     """Adds to the declaration that won, in its plain spelling, what all sets contribute to a resource."""
     subscriptions: Callable[[D], Sequence[str]] | None = None
-    """Returns the paths whose change makes a restart or a run owed; None = this kind is never owed one."""
+    """Returns the paths whose change causes a restart or a run; None = this kind has neither."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriftRule(Generic[D]):
-    """How a change by somebody else is told from a new declaration; declarations have a field `drift`."""
+    """How a foreign change is told from a new declaration; declarations have a field `drift`."""
 
     content: Callable[[D, Contents], str] = lambda _declaration, _contents: ""
     """Returns the digest of what belongs to the declaration and is not written in it."""
@@ -85,7 +85,7 @@ def _not_covered(_one: ResourceId, _desired: Desired) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Owning(Generic[D, N, F]):
-    """How a resource that nobody declares any more is put back to what it was before somebody did."""
+    """How a resource that no set declares any more is restored to its state before any did."""
 
     seen: Callable[[Item[D], Step, F], tuple[State, State] | None]
     """Returns how it is now and how a step of its plan leaves it; None = nothing is done about it."""
@@ -106,7 +106,7 @@ class Brought(Enum):
     ITSELF = "itself"
     """The file that its resource is named after."""
     MORE = "more"
-    """Files and services that nobody knows before, as a package does."""
+    """Files and services that exist only after the step, as those of a package."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +124,9 @@ class HostKind(Generic[D, N, F]):
     """One kind of host resource: a row of the table in `plan/stages.py`."""
 
     name: str
-    """As in the names of its resources: `file` of file:/etc/motd."""
+    """The name at the beginning of its ids: `file` in file:/etc/motd."""
     words: tuple[str, str]
-    """One and many of them, as people are told."""
+    """Singular and plural for people."""
     declaring: KindDeclaration[D]
     needs: Callable[[PlanInput], N]
     """Says what of the host has to be observed; no more than that is looked at."""
@@ -138,8 +138,8 @@ class HostKind(Generic[D, N, F]):
     owning: Owning[D, N, F] | None
     """None = it has no lasting state: there is nothing to put back."""
     public: bool
-    """Reasons and details of its steps tell nothing that users of the host may not know, so whoever reads
-    previews may have them. Of others, `agent/tasks/disclosing.py` tells only what everybody may look at."""
+    """Whether reasons and details of its steps contain only what users of the host may know, so that every
+    reader of previews may see them. For other kinds, `agent/tasks/disclosing.py` filters them."""
     brings: Callable[[Step], Brought]
     """Tells what will be there once a step is done; a preview counts with it."""
     naming: Naming[D] | None

@@ -1,4 +1,4 @@
-"""What the plan for one file has to know of everything else that is declared."""
+"""What the plan of one file needs to know about all other declarations."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Layout:
     """What each file has to know of all others."""
 
     notified: Mapping[str, tuple[ResourceId, ...]]
-    """Who is owed a restart or a run when a path changes."""
+    """Subscribers to restart or run when a path changes."""
     declared: frozenset[str]
-    """Paths that somebody declares, those in conflict included."""
+    """Declared paths, including those in conflict."""
     leaves: Mapping[str, str]
     """Paths below which nothing can be: those that are declared to be absent, or files."""
 

@@ -24,10 +24,10 @@ class _Claim(Generic[D]):
     config_set: str
     priority: int
     declaration: D
-    """In one spelling, and without its drift policy: two sets that differ in that only do not conflict."""
+    """In normal form, without its drift policy: two sets that differ only in that do not conflict."""
     policy: str
     said: D
-    """As it was declared."""
+    """The declaration as it was written."""
 
 
 class _Conflicts:
@@ -52,7 +52,7 @@ class _Conflicts:
 
 
 def merge(config_sets: Iterable[ConfigSet], kinds: HostKinds = KINDS) -> Desired:
-    """Return what a host shall be; `config_sets` are those that match it."""
+    """Return the wanted state of a host; `config_sets` are those that select it."""
     ordered = sorted(config_sets, key=lambda one: one.metadata.name)
     conflicts = _Conflicts()
     return Desired(
@@ -96,13 +96,13 @@ def _decide(resource: ResourceId, said: Sequence[_Claim[D]]) -> Item[D] | None:
     if any(claim.declaration != chosen for claim in tied):
         return None
     sources = tuple(dict.fromkeys(claim.config_set for claim in said if claim.declaration == chosen))
-    # Where sets agree on what a resource shall be, one that wants it put back is enough.
+    # If sets agree on a resource, one that wants it repaired is enough.
     policy = min((claim.policy for claim in tied), key=DRIFT_POLICIES.index)
     return Item(resource, chosen, sources, policy, _turns(policy, tied))
 
 
 def _turns(policy: str, tied: Sequence[_Claim[D]]) -> tuple[str, ...]:
-    """Return the sets whose turn a resource waits for."""
+    """Return the sets whose turn allows a resource's repair."""
     if policy != IN_TURN:
         return ()
     return tuple(dict.fromkeys(claim.config_set for claim in tied if claim.policy == IN_TURN))

@@ -1,4 +1,4 @@
-"""What has to be observed for a plan: no more than that is looked at on the host."""
+"""What has to be observed for a plan, so that no more is looked at on the host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nodemanager.plan.desired import Content, Contents, Desired, Item
 from nodemanager.plan.resources import ResourceId
 
 ANY_SIZE: Final = -1
-"""In place of a size: the file has to be read, however long it is."""
+"""Stands for a size: the file has to be read, however long it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class FileNeeds:
     """For the stage of files."""
 
     sizes: Mapping[str, int | None]
-    """Every path that matters, with the size its content shall have where that matters: a file of
-    another size need not be read to know that it differs."""
+    """Every relevant path, with the size that its content should have if that matters: a file of another size
+    differs, so it need not be read."""
     purged: tuple[str, ...]
     """Directories whose entries matter."""
     users: frozenset[str]

@@ -3,7 +3,7 @@
     a step is planned  ->  how it is now, and how the step leaves it (`taken`), on disk before it is done
     nobody declares it ->  put back, left behind with a reason, or not yet (`released`)
 
-When in doubt, nothing is put back: it is left, with a reason. What there is to doubt about sets is in
+In doubt, a resource is left as it is, with a reason. The doubts about sets are in
 `set_doubts`. A state is what a kind has to know of a resource to put it back; only the kind itself reads it.
 """
 
@@ -28,7 +28,7 @@ from nodemanager.plan.set_doubts import (
 )
 
 State = dict[str, str]
-"""An empty value is of a part that nobody declares: it is not ours, and stays as it is."""
+"""An empty value belongs to an undeclared part: it is not ours, and stays as it is."""
 UNKNOWN: Final = (
     "it is not known what was there before: this host had it before it kept a record, or we could not bring"
     " it about, and somebody else may have done it"
@@ -44,17 +44,17 @@ class Owned(msgspec.Struct, frozen=True, omit_defaults=True):
     sets: tuple[Owner, ...] = ()
     """The ConfigSets that declared it last."""
     before: State | None = None
-    """How it was before we first changed it; None = nobody knows."""
+    """The state before our first change; None = unknown."""
     ours: tuple[State, ...] = ()
     """How we left it, the newest last."""
     left: str = ""
-    """Why it is still there although nobody declares it; empty = somebody does."""
+    """Why it still exists although no set declares it; empty = a set declares it."""
     waits: bool = False
     """It is left for now only: the next pass tries again."""
     final: bool = False
-    """It is left for good: somebody else has changed it."""
+    """Whether it stays for good, because another program has changed it."""
     failed: bool = False
-    """We could not bring it about: if it is so one day, somebody else may have done it."""
+    """Whether we failed to bring it about: if it exists one day, another program may have made it."""
 
     @property
     def untouched(self) -> bool:
@@ -87,7 +87,7 @@ def taken(known: Owned | None, seen: Sighting) -> Owned:
         return Owned(seen.sets, seen.now, (seen.then,))
     if known.failed and seen.now == seen.then and seen.now != known.before:
         return Owned(seen.sets, None, (seen.then,))
-    if known.failed and known.foreseen:  # what was to bring it failed, so somebody else brought it, as it is
+    if known.failed and known.foreseen:  # our step to make it failed, so another program made it
         return Owned(seen.sets, seen.now, (seen.then,))
     last = known.ours[-1] if known.ours else {}
     now, then = _filled(seen.now, last), _filled(seen.then, last)
@@ -95,9 +95,9 @@ def taken(known: Owned | None, seen: Sighting) -> Owned:
     before = known.before if known.before is None else _filled(known.before, seen.now)
     strange = now not in known.ours
     if before is not None and ((known.left and strange) or (known.untouched and then not in known.ours)):
-        before = now  # it was somebody else's until now
+        before = now  # it belonged to another program until now
     elif known.ours and strange and now == then != before:
-        # Somebody else changed it, and we do not: a file that is created only, a mode that nobody declares.
+        # Another program changed it, and we do not: a file that is created only, a mode that is not declared.
         return Owned(seen.sets, before, known.ours, failed=known.failed)
     return Owned(seen.sets, before, (*ours, then)[-REMEMBERED:], failed=known.failed)
 
@@ -123,12 +123,12 @@ def handed_over(old: Owned, new: Owned | None) -> Owned:
 
 
 class Release(NamedTuple):
-    """A resource that nobody declares any more."""
+    """A resource that no set declares any more."""
 
     id: ResourceId
     owned: Owned
     cause: str
-    """Why nobody does."""
+    """Why no set declares it."""
     left: str = ""
     """Why it is left behind; empty = it is put back."""
     waits: bool = False
@@ -146,7 +146,7 @@ def released(
     told: SetsTold,
     rank: Rank,
 ) -> list[Release]:
-    """Return what becomes of all that nobody declares any more."""
+    """Return what happens to all resources that no set declares any more."""
     declared = {item.id for items in desired.items.values() for item in items} | desired.held.keys()
     allowed = policies({name for entry in owned.values() for name in entry.sets}, records, told)
     return [_released(one, entry, allowed, told, rank) for one, entry in owned.items() if one not in declared]
@@ -213,7 +213,7 @@ class PutBack(NamedTuple):
     why: str = ""
     """How it was, in words."""
     content: str = ""
-    """SHA-256 of what a file shall contain."""
+    """SHA-256 of the wanted content of a file."""
     left: str = ""
     """Why it stays as it is, if it does."""
     final: bool = False

@@ -1,4 +1,4 @@
-"""Packages: what is installed against what shall be."""
+"""Packages: the plan from installed to wanted ones."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A plan before anything is done counts with what the steps above will bring: a package, its services.
+"""The plan of a preview assumes the results of its earlier steps: a package brings its services.
 
-In a pass every stage looks again after the one before. A preview looks once, so what is only not there yet
-would read as if it could never be.
+In a pass every stage looks again after the one before. A preview looks only once, so a service that a package
+is yet to bring would look as if it could never exist.
 """
 
 from __future__ import annotations

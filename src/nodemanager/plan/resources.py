@@ -26,7 +26,7 @@ class ResourceId(NamedTuple):
 
 
 def parse_id(text: str) -> ResourceId:
-    """Return the resource that a text such as `file:/etc/motd` names, of whatever kind."""
+    """Return the resource in a text such as `file:/etc/motd`, of any kind."""
     kind, _, name = text.partition(":")
     if not name or not kind.isascii() or not kind.isalpha() or not kind.islower():
         raise ValueError(f"cannot read resource {text[:80]!r}: write it like file:/etc/motd or service:nginx")
@@ -34,7 +34,7 @@ def parse_id(text: str) -> ResourceId:
 
 
 def shown(path: str) -> str:
-    """Return a path fit for JSON, logs and terminals, whatever bytes somebody has named a file with."""
+    """Return a path in a form for JSON, logs and terminals, whatever bytes it contains."""
     if path.isprintable():
         return path
     text = path.encode(errors="surrogateescape").decode(errors="backslashreplace")

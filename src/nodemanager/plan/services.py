@@ -1,4 +1,4 @@
-"""Services: what runs and starts at boot against what shall; and the restarts that are owed."""
+"""Services: the plan from their present to their wanted state; and the restarts that are due."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is known of the ConfigSets that a host has things because of, and what of that is to be doubted. Pure.
+"""What is known of the ConfigSets that a host has resources of, and what of that is doubtful. Pure.
 
 A set is known by its uid: one of the same name that was made later is another set, and says nothing about
-what hosts have because of the first. What is not as it was may be so by mistake: somebody emptied a
+what hosts have because of the first. A change may be a mistake: somebody emptied a
 namespace, an older backup was restored, or the host talks to another API than before.
 """
 
@@ -19,7 +19,7 @@ from nodemanager.api.common.enforcement import Enforcement
 from nodemanager.plan.resources import ResourceId
 
 Owner = str
-"""A ConfigSet as this host had it: `web@6f3c...`, or `web` where nobody knows its uid."""
+"""A ConfigSet as this host had it: `web@6f3c...`, or `web` if its uid is unknown."""
 
 
 def owner(name: str, uid: str) -> Owner:
@@ -103,17 +103,17 @@ class SetsTold:
     sets: Mapping[Owner, SetTold] = field(default_factory=dict)
     """Every set that there is."""
     unsure: Mapping[str, str] = field(default_factory=dict)
-    """Names of those of which nobody can tell what they say or whom they are for, and why."""
+    """Names of sets whose content, or choice of hosts, is unknown, with the reason."""
     unreadable: frozenset[str] = frozenset()
-    """Those of them that cannot be read at all: they may declare anything."""
+    """Those of them that cannot be read at all, and so may declare anything."""
     coming: Mapping[ResourceId, AbstractSet[str]] = field(default_factory=dict)
     """What sets of this host declare by now, in a revision that it has not got yet; by their names."""
     doubts: Mapping[Owner, str] = field(default_factory=dict)
-    """Sets of which nothing is taken back for now, and why."""
+    """Sets whose resources are not taken back for now, with the reason."""
     records: Mapping[Owner, SetRecord] = field(default_factory=dict)
     """What is to be remembered of sets, for when they are gone."""
     node: NodeTold = field(default_factory=NodeTold)
-    """Whom they are for."""
+    """The host."""
 
     def standing(self, one: Owner) -> SetPresence:
         """Return how a set stands to this host."""
@@ -126,7 +126,7 @@ class Doubt(NamedTuple):
 
     why: str
     person: bool = False
-    """Time alone makes it no more likely: somebody has to say that it is meant."""
+    """Whether a person has to confirm it, because time alone does not make it more likely."""
 
 
 def policies(
@@ -183,7 +183,7 @@ def remembered(
 ) -> dict[Owner, SetRecord]:
     """Return what is to be remembered of sets, for when they are gone.
 
-    A set that prunes no longer is remembered so, whomever it is for. Of what is doubted, nothing is believed:
+    A set that prunes no longer is remembered so, for any hosts. Doubtful facts are not believed:
     neither that a set was seen being deleted, nor that the API is where it was.
     """
     found, allowed = dict(told.records), policies(before, before, told)

@@ -2,8 +2,8 @@
 
     packages -> files -> services -> executions
 
-Whoever treats kinds differently keeps one part per kind and has the table check it (`each`), so a kind that
-lacks a part is an error when the program starts, and not a resource that is silently left out.
+Code that treats kinds differently keeps one part per kind and lets the table check it (`each`). A kind that
+lacks a part is then an error when the program starts, and not a resource that is silently left out.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class HostKinds:
         self.put_back: Final = tuple(
             sorted((one for one in kinds if not _is_owed(one)), key=lambda one: one.slow)
         )
-        """What a repair puts back, in its order: nobody waits for a slow tool to have a file back."""
+        """What a repair restores, in order: files first, so that they do not wait for a slow tool."""
         self.owed: Final = tuple(one for one in kinds if _is_owed(one))
         """What is owed a restart or a run when files change; it follows them in a repair, too."""
         names = list(self._kinds)

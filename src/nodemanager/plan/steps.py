@@ -1,6 +1,6 @@
-"""What is to be done to a host, one class per deed; a step says why, and does nothing by itself.
+"""The steps on a host, one class for each action; a step gives a reason, and does nothing by itself.
 
-A step also says how it reads and whether it puts something back, so that nobody keeps a list of steps. One
+A step also says how it reads and whether it repairs something, so that no other list of steps is needed. One
 that forgets to say so cannot even be defined. A kind may define steps of its own beside its planner. They are
 no dataclasses, of which these few would take a twelfth of the time that a program needs to start.
 """
@@ -27,9 +27,9 @@ class Words(NamedTuple):
     """How a step reads."""
 
     verb: str
-    """In a plan: `install`."""
+    """The word in a plan: `install`."""
     done: str
-    """In an Event and in the log, once it is done: `installed`."""
+    """The word in Events and the log after it is done: `installed`."""
 
 
 class Lack(NamedTuple):
@@ -85,7 +85,7 @@ class Step(msgspec.Struct, metaclass=FrozenMeta, frozen=True, kw_only=True):
 
     @property
     def news(self) -> bool:
-        """Whether it is needed although nobody changed anything here."""
+        """Whether it is needed although the host was not changed."""
         return False
 
     @property
@@ -124,7 +124,7 @@ class Blocked(Step, kw_only=True):
 
 
 class Expected(Step, kw_only=True):
-    """In a preview only: what will be done once steps above it have brought what it lacks."""
+    """In previews only: an action that becomes possible through earlier steps."""
 
     REPAIRS = True
     WORDS = Words("later", "done later")
@@ -138,7 +138,7 @@ class Expected(Step, kw_only=True):
 
 
 class Waiting(Blocked, kw_only=True):
-    """Nothing yet: what it needs may be on its way, so that nobody has to do anything for now."""
+    """No action yet: something that it needs may still come, so a person need not act."""
 
     REPAIRS = False
     WORDS = Words("cannot yet", "put off")
@@ -148,7 +148,7 @@ class Waiting(Blocked, kw_only=True):
 
 
 class Observed(Step, kw_only=True):
-    """Nothing, although somebody else changed it: its drift policy says to leave it alone."""
+    """No action, although another program changed it: its drift policy leaves it alone."""
 
     ACTS = False
     REPAIRS = True
@@ -183,11 +183,11 @@ class InstallPackage(Step, kw_only=True):
     version: str = ""
     """The exact version; empty = the newest that is offered."""
     newer: bool = False
-    """Only a newer version is offered: nobody changed anything here."""
+    """Whether only a newer version is offered, so that the host was not changed."""
 
     @property
     def follows_policy(self) -> bool:
-        """Whether somebody else changed it: a newer version on offer is no drift."""
+        """Whether another program changed it: a newer version on offer is no drift."""
         return not self.newer
 
     @property
@@ -278,7 +278,7 @@ class RemovePath(FileStep, kw_only=True):
     WORDS = Words("remove", "removed")
 
     purged: bool = False
-    """Nobody declares the path: it goes because the directory that it is in is purged."""
+    """Whether an undeclared path is removed because its directory is purged."""
 
     @property
     def owning_resource(self) -> ResourceId:
@@ -315,7 +315,7 @@ class ChangeService(Step, kw_only=True):
 
     @property
     def news(self) -> bool:
-        """Whether it is left as it is: its manager only reads files again, which may be anybody's."""
+        """Whether the service itself is not changed: its manager only reads files again."""
         return self.enable is None and self.run is None and self.arguments is None
 
     @property

@@ -1,4 +1,4 @@
-"""Who is owed a restart or a run when a path changes."""
+"""Which services restart, and which executions run, when a path changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nodemanager.plan.steps import FileStep, Step
 
 
 def subscribers(desired: Desired) -> Mapping[str, tuple[ResourceId, ...]]:
-    """Return, by path, who subscribes to it; services before executions, as a pass does."""
+    """Return the subscribers of each path; services before executions, as in a pass."""
     found: dict[str, dict[ResourceId, None]] = defaultdict(dict)
     for items in desired.items.values():
         for item in items:

@@ -1,6 +1,6 @@
-"""What is held back because a file that comes before it cannot be made: for want of a Secret, for a mistake.
+"""What is held back because a file before it cannot be made: for want of a Secret, or for a mistake.
 
-A service that starts without its file runs with whatever is there instead, and a program that needs it fails.
+A service that starts without its file uses what is there instead, and a program that needs the file fails.
 So nothing of a ConfigSet that comes after files begins while one of its files has no content; nor does what
 subscribes to such a file, whichever ConfigSet declares it.
 """
@@ -15,7 +15,7 @@ from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import Blocked, Step, Waiting
 
 HeldBack = Mapping[ResourceId, tuple[ResourceId, str]]
-"""What has to wait, for which file, and what that waits for in turn; empty = for somebody to correct it."""
+"""What has to wait, for which file, and what that file waits for; empty = a person has to correct it."""
 
 
 def put_off(resource: ResourceId, sources: tuple[str, ...], reason: str, awaits: str) -> Blocked:

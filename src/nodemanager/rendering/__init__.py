@@ -1,5 +1,5 @@
-"""Rendering what anybody may have written, in a process that has nothing to lose and little to spend.
+"""Rendering of untrusted text, in a process that has no secrets and few resources.
 
-`child` is that process, `confinement` what it gives up, `process` how it is talked to from here, `renderer`
-what everybody else uses. It is started through whoever may start programs: this package cannot.
+`child` is that process, `confinement` what it gives up, `process` the talk with it from here, `renderer`
+what other packages use. A caller that may start programs passes in how: this package cannot.
 """

@@ -1,7 +1,7 @@
 """What a process gives up before it reads the first byte of a template.
 
 No descriptor beyond the one it has, no file to write, no other process, no privilege to gain, and no root.
-What a machine refuses to take from us is told, so that somebody can know.
+If a system cannot take something from us, that is reported, so that people can know.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _kernel(parent: int) -> list[str]:
         ("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, signal.SIGKILL),
     )
     kept = [text for name, *rest in options for text in _attempt(name, partial(libc.prctl, *rest))]
-    if os.getppid() != parent:  # it went before we could ask to be told
+    if os.getppid() != parent:  # it ended before we could ask for a signal about that
         os._exit(0)
     return kept
 

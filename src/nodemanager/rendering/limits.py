@@ -23,9 +23,9 @@ class RenderLimits:
     start: float = 20.0
     """Seconds for a process to start."""
     idle: float = 15.0
-    """Seconds after which a process that has nothing to do ends, so that a host at rest pays nothing."""
+    """Seconds after which an idle process ends, so that a host at rest pays nothing for it."""
     quarantine: float = 600.0
-    """Seconds for which a template that met a limit is not tried again, with whatever data."""
+    """Seconds for which a template that met a limit is not tried again, with any data."""
 
 
 FILES: Final = RenderLimits()

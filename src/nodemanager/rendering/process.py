@@ -1,4 +1,4 @@
-"""One process that renders, as seen from here: ask it, hear it out, end it, and tell how it ended."""
+"""One process that renders, as seen from here: send requests, read answers, end it, and report its end."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class RenderProcess:
         raise Ended(why)
 
     async def ask(self, request: bytes) -> None:
-        """Send a request; raise Ended if nobody takes it."""
+        """Send a request; raise Ended if the process is gone."""
         try:
             async with asyncio.timeout(self._limits.wall):
                 await asyncio.get_running_loop().sock_sendall(self._channel, frames.framed(request))

@@ -17,7 +17,7 @@ async def referenced(
 ) -> References:
     """Return all names; one that cannot be told is an error of its own, and costs no other set its names.
 
-    Layers of the host's data are among them, whether or not some template reads it.
+    Layers of the host's data are included, whether or not a template reads them.
     `of_tasks` are files that are in no set.
     """
     data = references.visible(node)

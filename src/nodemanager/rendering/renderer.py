@@ -1,4 +1,4 @@
-"""What everybody uses to render: many templates in, a text or an error for each of them out.
+"""The interface for rendering: it takes many templates, and gives a text or an error for each.
 
 One process, started when there is something to render and ended when there was nothing for a while. A
 template that ends it is an error of this template alone: it is set aside for some time, with whatever data it
@@ -30,7 +30,7 @@ _ADVICE: Final = "simplify it"
 
 
 class Rendering(Protocol):
-    """Who renders; `Renderer` is one."""
+    """The interface of renderers; `Renderer` is one."""
 
     async def render(self, todo: Sequence[Job]) -> list[Rendered]:
         """Return what became of each job, in their order."""
@@ -51,7 +51,7 @@ class Renderer:
         self._start = start
         self._limits = limits
         self.answered = answered
-        """Told of every answer as it comes."""
+        """Called with every answer as it comes."""
         self._begun: RenderProcess | None = None
         """One that was started ahead, and has not greeted yet."""
         self._child: RenderProcess | None = None
@@ -97,7 +97,7 @@ class Renderer:
     async def run(self) -> None:
         """Stay until cancelled, then end the process."""
         try:
-            self._rest(True)  # of one that was begun, and that nobody may need
+            self._rest(True)  # the answer of a template that was begun, and may not be needed
             await asyncio.get_running_loop().create_future()
         finally:
             await self.close()
@@ -186,7 +186,7 @@ class _Round:
         self._spent: dict[str, float] = {}
 
     async def run(self) -> None:
-        """Render all; only what came of it is told, never raised."""
+        """Render all; errors are part of the results, and never raised."""
         while self._work:
             batch = self._batch()
             try:
@@ -234,7 +234,7 @@ class _Round:
         return await self._within_means(job.owner)
 
     async def _within_means(self, owner: str) -> bool:
-        """Refuse the rest of an owner whose templates took too long together."""
+        """Refuse the rest of an owner's templates after they took too long together."""
         seconds = self._renderer.limits.owner
         if self._spent.get(owner, 0.0) <= seconds:
             return True

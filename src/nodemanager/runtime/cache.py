@@ -6,7 +6,7 @@
            -> 410 Gone: list again; what is missing from the new list was deleted meanwhile
 
 Subscribers hear of every difference between two states of the snapshot, in order, exactly
-once, including the deletions that nobody told us about.
+once, including deletions that no event reported.
 """
 
 from __future__ import annotations
@@ -70,11 +70,12 @@ class CacheOptions:
     healthy_after: float = 5.0
     """A watch that lived this long resets the backoff."""
     may_be_refused: bool = False
-    """Whether to be refused is no reason to warn: the right is on its way, and who waits for it says so."""
+    """Whether a refusal needs no warning: the right is still to come, and the code that waits for it reports
+    that."""
 
 
 class Cache(Generic[T]):
-    """All objects of one kind in one selection, as the server last told us."""
+    """All objects of one kind in one selection, as the server last reported them."""
 
     def __init__(
         self,
@@ -165,11 +166,11 @@ class Cache(Generic[T]):
 
     @property
     def has_answered(self) -> bool:
-        """Whether the snapshot has been complete, or the server has said that we shall not have it."""
+        """Whether the snapshot has been complete, or the server has refused it."""
         return self._answered.is_set()
 
     async def answered(self) -> None:
-        """Wait until the snapshot is complete, or the server has said that we shall not have it."""
+        """Wait until the snapshot is complete, or the server has refused it."""
         await self._answered.wait()
 
     # The loop
@@ -185,7 +186,7 @@ class Cache(Generic[T]):
             await self._pause(self._delay(failures, error))
 
     def hurry(self) -> None:
-        """Try again now, if we wait after a failure: somebody else has heard from the server."""
+        """Try again now, if we wait after a failure, because another request had an answer."""
         self._hurry.set()
 
     async def _pause(self, seconds: float) -> None:

@@ -163,7 +163,7 @@ class Controller:
         except asyncio.CancelledError:
             if task is not None and task.cancelling():
                 raise
-            # Something that reconcile awaited was cancelled by somebody else. Let through, it
+            # Another task cancelled something that reconcile awaited. Let through, it
             # would end this worker for good.
             return RuntimeError("something that it waited for was cancelled")
         except TimeoutError as exc:

@@ -1,4 +1,4 @@
-"""How a program of ours ends."""
+"""How our programs end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def leave(run: Callable[[], object]) -> NoReturn:
     """Run the program, and end as Python does, but without taking apart what the kernel takes back anyway.
 
     That is a tenth of what a short command takes. Threads are waited for, what was registered for the end is
-    done, and all is written; an error that nobody caught is Python's affair.
+    done, and all output is written; Python handles an uncaught error as usual.
     """
     code = 0
     try:

@@ -39,7 +39,8 @@ class EventLimits:
     window: float = 600.0
     """Equal events within this time are counted, not repeated."""
     similar: int = 10
-    """So many different messages for one reason within the window are combined into one event."""
+    """After so many different messages for one reason within the window, further ones are combined into one
+    event."""
     burst: int = 25
     refill: float = 300.0
     """Seconds until one more event about the same object is allowed."""

@@ -74,7 +74,7 @@ class IndexedObjects(Generic[T]):
         return old
 
     def _values(self, name: str, function: IndexFunction[T], key: ObjectKey, obj: T) -> list[str]:
-        """Ask an index function; one that fails finds the object under nothing, and ends nobody."""
+        """Call an index function; if it fails, the object has no key in that index, without an error."""
         try:
             return list(function(obj))
         except Exception:

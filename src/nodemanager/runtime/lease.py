@@ -4,7 +4,7 @@
     candidate: may take over <the moment it saw that renewal> + lease_duration
 
 A renewal is seen after it was sent, and `renew_deadline` is smaller than `lease_duration`,
-so there is always a gap of at least the difference in which nobody holds it. Each side measures
+so there is always a gap of at least the difference in which no process holds it. Each side measures
 with its own monotonic clock; wall clocks appear in the Lease for people to read, and are
 never compared. `check` is the fence: hand it to `Client.guarded`, and a process that was
 stopped for an hour sends nothing when it wakes up.
@@ -27,7 +27,7 @@ from nodemanager.runtime.parts import LeadershipLost
 
 log = logging.getLogger(__name__)
 RELEASED_SECONDS = 1
-"""Duration that a lease has when its holder gave it back, and that nobody's lease has otherwise."""
+"""The duration of a lease that was given back; no held lease has this duration."""
 _RELEASED = {"holderIdentity": "", "leaseDurationSeconds": RELEASED_SECONDS}
 
 
@@ -107,7 +107,7 @@ class LeaseLock:
         self._observed = _Observed("", 0.0)
 
     def remaining(self) -> float:
-        """Return for how many seconds it is still ours without another renewal; 0 when it is not."""
+        """Return for how many seconds it is still ours without another renewal; 0 if it is not."""
         return max(0.0, self._valid_until - self.clocks.steady())
 
     @property
@@ -121,17 +121,17 @@ class LeaseLock:
             raise LeadershipLost(f"cannot write: {self.identity} does not hold {self.name}")
 
     async def try_acquire(self) -> bool:
-        """Take the lease if nobody holds it any more; raise KubeError if that cannot be found out."""
+        """Take the lease if no holder has it any more; raise KubeError if that cannot be found out."""
         try:
             lease = await self._read()
             if lease is None:
                 return await self._create() if self._may_create() else False
             return await self._take(lease) if self._expired(lease) else False
         except errors.Conflict:
-            return False  # somebody was faster
+            return False  # another process was faster
 
     def _may_create(self) -> bool:
-        """Tell whether a missing lease may be created: whoever held it a moment ago may not know yet."""
+        """Tell whether a missing lease may be created: its last holder may not know yet that it is gone."""
         return (
             not self._observed.version
             or self.clocks.steady() >= self._observed.since + self.timings.lease_duration
@@ -192,7 +192,7 @@ class LeaseLock:
         return await self._client.patch(core.LEASES, *self._key, MergePatch(body))
 
     async def renew(self) -> None:
-        """Renew within half a deadline, whatever it takes, so that a failure leaves room for a second try."""
+        """Renew within half a deadline in any case, so that a failure leaves room for a second try."""
         try:
             async with asyncio.timeout(min(self.remaining(), self.timings.renew_deadline / 2)):
                 try:

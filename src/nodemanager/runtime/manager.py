@@ -52,14 +52,14 @@ class Manager:
     _: KW_ONLY
     log: logging.Logger
     elector: parts.Elector | None = None
-    """Who decides when the leader-only parts run; None = always."""
+    """Decides when the leader-only parts run; None = always."""
     start_timeout: float | None = 120.0
     """Seconds that each group gets to be of use; None = wait for ever (a host without its API)."""
     stop_timeout: float = 30.0
     """Seconds that all parts together get to end in good order."""
     exit_now: Callable[[int], object] = os._exit
     on_stop: Callable[[], None] = lambda: None
-    """Called when stopping begins, whatever the reason."""
+    """Called when stopping begins, for any reason."""
     _servers: list[parts.Part] = field(default_factory=list, init=False)
     _caches: list[parts.Part] = field(default_factory=list, init=False)
     _others: list[parts.Part] = field(default_factory=list, init=False)

@@ -7,8 +7,8 @@ is an argument, never a global. Everything here belongs to one event loop and is
     total.labels("configset", "success").inc()
 
 Asking for a metric that exists returns it, so that several controllers share one family.
-Each distinct set of label values is a series that lives until it is removed: whoever passes
-label values bounds their number, and calls `remove` when the thing they name is gone.
+Each distinct set of label values is a series that lives until it is removed: code that passes
+label values must bound their number, and call `remove` when the thing they name is gone.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many values have been observed."""
+        """How many values were observed."""
         return sum(self._counts)
 
     def samples(self, name: str, labels: str) -> Iterator[str]:
@@ -160,7 +160,7 @@ class Family(Generic[S]):
         return series
 
     def remove(self, *values: str) -> None:
-        """Drop one series, if it is there; a handle to it that somebody kept is no longer rendered."""
+        """Drop one series, if it exists; a handle to it that a caller has kept is no longer rendered."""
         self._series.pop(values, None)
 
     def remove_matching(self, **labels: str) -> None:

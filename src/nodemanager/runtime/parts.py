@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 
 class LeadershipLost(Exception):
-    """The lease went to somebody else, or could not be renewed in time."""
+    """Another process took the lease, or it could not be renewed in time."""
 
 
 class Part(Protocol):
@@ -43,7 +43,7 @@ class Synced(Protocol):
 class Elector(Protocol):
     """Decides when this process leads, and makes sure that no two do.
 
-    The promise that everything else relies on: while `lead()` runs, nobody else leads. So it is
+    The promise that everything else relies on: while `lead()` runs, no other process leads. So it is
     cancelled and *awaited* before the lease is given up, and cancelled early enough before the
     lease may expire when it cannot be renewed. If it does not end in time, the elector raises
     LeadershipLost without waiting longer; the process must then end at once.

@@ -47,7 +47,7 @@ class ListenAddress(NamedTuple):
 def parse_address(text: str, *, default_host: str = LOOPBACK) -> ListenAddress | None:
     """Read `:8080`, `10.0.0.1:8080`, `[::1]:8080` or `localhost:0`; `0` means not at all, hence None.
 
-    Without a host it is `default_host`, which is loopback: who wants more must write it.
+    Without a host it is `default_host`, which is loopback: a wider address must be explicit.
     """
     if text.strip() == "0":
         return None
@@ -105,7 +105,7 @@ class Routes:
 
 
 def _why(error: OSError) -> str:
-    """Return why nobody can listen there; asyncio says once more where."""
+    """Return why it is impossible to listen there; asyncio repeats where."""
     if error.errno == errno.EADDRINUSE:
         return "it is in use, by another nodemanager on this host or by somebody else"
     return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
@@ -116,7 +116,7 @@ class ProbeServer:
     """A part that serves routes on one address, as soon as that can be had.
 
     Any user of a machine can take a port before us. That costs us what we serve there, and never the process;
-    whoever probes it meanwhile hears what somebody else says.
+    probes meanwhile get the answers of the other program.
     """
 
     name: str
@@ -125,7 +125,7 @@ class ProbeServer:
     limits: tiny_http.HttpLimits = field(default_factory=tiny_http.HttpLimits)
     retry: Backoff = RETRY
     on_change: Callable[[], None] = lambda: None
-    """Told that `fault` is another one."""
+    """Called when `fault` has changed."""
     bound: list[ListenAddress] = field(default_factory=list, init=False)
     """Where it really listens, once it does: port 0 has become a number."""
     fault: str = field(default="", init=False)
@@ -171,7 +171,7 @@ class ProbeServer:
             connections.accept, *self.address, limit=limit, start_serving=False
         )  # fmt: skip
         try:
-            # Fails for an address that somebody else listens on since we have it.
+            # Fails for an address on which another program listens since we have had it.
             await server.start_serving()
         except BaseException:
             server.close()
@@ -202,7 +202,7 @@ def _single(name: str, check: Check) -> Reply:
 
 
 def _summary(surface: str, checks: Checks, query: Mapping[str, list[str]]) -> Reply:
-    """Run all checks; the details are told on request, and always when one fails."""
+    """Run all checks; the details are shown on request, and always when one fails."""
     excluded = set(query.get("exclude", ()))
     lines, failed = [], False
     for name in sorted(checks) or ["ping"]:

@@ -1,4 +1,4 @@
-"""What this process costs, under the names every Prometheus client uses.
+"""The costs of this process, under the names that every Prometheus client uses.
 
 Read from /proc at each scrape where there is one; CPU seconds come from the system call and
 are there on every platform.

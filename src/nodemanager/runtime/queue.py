@@ -1,6 +1,6 @@
 """A work queue of names, with the promises of client-go's, for one event loop.
 
-- A key that is added several times before somebody takes it is handed out once.
+- A key that is added several times before a worker takes it is handed out once.
 - A key is never handed out twice at once: added while it is being worked on, it is queued
   again when its worker says `done`, behind everything that waited before it.
 - First in, first out: a key that is added over and over cannot starve the others.

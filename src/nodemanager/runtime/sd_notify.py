@@ -1,6 +1,6 @@
-"""Tells whoever started us how we are: the messages of sd_notify(3), without libsystemd.
+"""Reports our state to the service manager: the messages of sd_notify(3), without libsystemd.
 
-Without NOTIFY_SOCKET in the environment nobody has asked, and nothing is sent. A message that does not
+Without NOTIFY_SOCKET in the environment, no message is sent. A message that does not
 arrive is no reason to stop working, so nothing in here raises.
 """
 

@@ -2,11 +2,11 @@
 
     held        holderIdentity is the holder's name; renewed long before leaseDurationSeconds are over
     released    no holderIdentity, renewTime in the past (the object stays)
-    run out     not changed for its whole duration, measured by whoever wants it
+    run out     not changed for its whole duration, measured by the process that wants it
 
 The identity is the same in every process: the hostname, or what the operator is called when it holds one for
-a host. So who was killed or rebooted finds its own lease and goes on.
-A lease of somebody else counts as run out when it was *seen* unchanged for its whole duration on our
+a host. So a process finds its own lease again after a crash or a reboot, and goes on.
+A foreign lease counts as run out when it was *seen* unchanged for its whole duration on our
 own clock. Only where its `renewTime` is older than that by more than `SKEW`, it is taken without
 watching it: so far apart no two clocks are supposed to be, and a host that died last week need not
 be waited for again.
@@ -33,7 +33,7 @@ _TRIES: Final = 4
 
 
 class LeaseLost(errors.KubeError):
-    """Somebody else holds what we held."""
+    """Another process holds what we held."""
 
 
 @dataclass(slots=True)
@@ -43,13 +43,13 @@ class _Seen:
 
 
 class SharedLease:
-    """One Lease that somebody wants to hold."""
+    """One Lease that a process wants to hold."""
 
     def __init__(self, client: Client, key: tuple[str, str], identity: str, clocks: Clocks) -> None:
         self.name, self._namespace = key
         self.identity = identity
         self.holder = ""
-        """Who held it when we last looked."""
+        """The holder at our last look."""
         self._client = client
         self._clocks = clocks
         self._seen = _Seen()
@@ -57,17 +57,17 @@ class SharedLease:
 
     @property
     def held(self) -> bool:
-        """Whether nobody else can hold it at this moment."""
+        """Whether no other process can hold it at this moment."""
         return self._clocks.steady() < self._valid_until
 
     async def claim(self, duration: float) -> bool:
-        """Take it, or renew it if it is ours already; False while it is somebody else's turn."""
+        """Take it, or renew it if it is ours already; False while another one has its turn."""
         missing: errors.NotFound | None = None
         for _ in range(_TRIES):
             try:
                 return await self._claim(duration)
             except (errors.Conflict, errors.AlreadyExists):
-                missing = None  # somebody was faster; perhaps it was a person who only touched it
+                missing = None  # another writer was faster; perhaps a person who only touched it
             except errors.NotFound as error:
                 missing = error  # deleted between reading and writing, or the namespace is not there
         if missing is not None:
@@ -118,7 +118,7 @@ class SharedLease:
                 return
 
     def _free(self, lease: core.Lease) -> bool:
-        """Tell whether somebody else's lease may be taken."""
+        """Tell whether a foreign lease may be taken."""
         self.holder = lease.spec.holder_identity or ""
         now = self._clocks.steady()
         if lease.metadata.resource_version != self._seen.version:

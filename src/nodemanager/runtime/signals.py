@@ -1,4 +1,4 @@
-"""Signals: the first asks a process to stop, the second does not ask."""
+"""Signals: the first one asks a process to stop, the second one ends it at once."""
 
 from __future__ import annotations
 

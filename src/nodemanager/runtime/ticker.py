@@ -1,4 +1,4 @@
-"""Time as a reason to work on a name."""
+"""Wakes a name after a time, without another event."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A very small HTTP/1.1 server for documents that are made in memory: probes and metrics.
 
-It may face anybody who reaches its port, so everything is bounded: connections, header size,
+It may face every client that reaches its port, so everything is bounded: connections, header size,
 and the time for headers, answers and idling. Request bodies are never read.
 """
 
@@ -29,7 +29,7 @@ class Reply(NamedTuple):
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
     allow: str = ""
-    """The methods that would have been right, for a 405."""
+    """The allowed methods, for a 405."""
 
 
 Handler = Callable[[str, str], Reply]
@@ -57,9 +57,9 @@ class Connections:
         self._limits = limits
         self._open: set[asyncio.Task[None]] = set()
         self._idle: dict[asyncio.Task[None], None] = {}
-        """Those between two requests, longest first."""
+        """Idle connections between two requests, longest first."""
         self._tasks: set[asyncio.Task[None]] = set()
-        """Those open, and those that are just being ended."""
+        """The tasks of open connections, and of those that are just being ended."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -102,7 +102,7 @@ class Connections:
             log.debug("a probe connection ended early: %r", exc)
         finally:
             if writer.transport.get_write_buffer_size():
-                writer.transport.abort()  # what is still unsent belongs to somebody who does not read
+                writer.transport.abort()  # the rest belongs to a client that does not read
             else:
                 writer.close()
             with contextlib.suppress(OSError):

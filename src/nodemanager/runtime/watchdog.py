@@ -1,8 +1,8 @@
-"""Has the process restarted when it hangs: as long as all is well, somebody is told so, in time.
+"""Restarts the process when it hangs: a supervisor gets a sign of life in time while all is well.
 
-Who is told ends the process when nothing comes: systemd, where the unit has `WatchdogSec=`, or else a timer
+Without that sign the supervisor ends the process: systemd, if the unit has `WatchdogSec=`, or else a timer
 of the interpreter that needs neither the event loop nor the interpreter's lock. Both leave the stacks of all
-threads in the log, and whoever supervises the process starts it again.
+threads in the log, and the service manager starts the process again.
 
     the event loop turns  +  `check` finds nothing stuck  ->  `alive`
 """
@@ -29,13 +29,13 @@ class Watchdog:
     """A part that says so while all is well, and otherwise keeps silent."""
 
     alive: Callable[[], None]
-    """Told that all is well."""
+    """Called while all is well."""
     interval: float
     """Seconds between two looks: half of what it takes to be ended."""
     check: Callable[[], str | None]
     """Returns what is stuck, in words, or None."""
     stop: Callable[[], None] = lambda: None
-    """Called when we end in order: nobody watches over that."""
+    """Called at a normal end, which the watchdog must not treat as a hang."""
     name: str = "watchdog"
 
     async def run(self) -> None:
@@ -83,7 +83,7 @@ def dump_stacks() -> None:
 
 
 def dump_stacks_when_aborted() -> None:
-    """Write the stacks also when somebody else ends us with SIGABRT, as systemd's watchdog does."""
+    """Write the stacks also when another process ends us with SIGABRT, as systemd's watchdog does."""
     try:
         faulthandler.enable()
     except (OSError, ValueError, RuntimeError, AttributeError) as error:

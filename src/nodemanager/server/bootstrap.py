@@ -1,4 +1,4 @@
-"""What an embedded API has from its first second: Kubernetes' default roles, and what it was given."""
+"""The first objects of an embedded API: Kubernetes' default roles, and those that its caller gives."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def as_it_is(_ours: Untyped, present: Untyped) -> Untyped:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """An object that is there before anybody asks; with a namespace, only if that takes it."""
+    """An object that exists before the first request; with a namespace, only if that may contain it."""
 
     obj: dict[str, Any]
     renewed: Callable[[Untyped, Untyped], Untyped] = with_our_spec

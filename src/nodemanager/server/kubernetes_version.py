@@ -1,11 +1,11 @@
-"""The Kubernetes that the embedded API is like. It is named here, and nowhere else in the code."""
+"""The version of Kubernetes that the embedded API is like. Only this module names it."""
 
 from __future__ import annotations
 
 from typing import Final
 
 VERSION: Final = "1.36.4"
-"""What clients are told, and decide by what they may ask for. The contract suite was written against it."""
+"""The version that clients see and adapt to. The contract suite was written against it."""
 
 
 def minor_version(version: str) -> str:

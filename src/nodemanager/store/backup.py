@@ -1,7 +1,7 @@
 """Backups of a durable store: taken while it is in use, proven before they count, and put back.
 
-A restored store continues far behind the last revision that anybody can have seen, with no past. So
-revisions never go back, and whoever watched the old store is told to list again.
+A restored store continues far behind the last revision that a client can have seen, with no past. So
+revisions never go back, and watches of the old store have to list again.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def verify(source: Path) -> Summary:
 
 
 def restore(source: Path, path: Path) -> Path | None:
-    """Put a backup in the place of the store at `path`, which nobody may have open.
+    """Put a backup in the place of the store at `path`, which no process may have open.
 
     Returns where the old store was moved, if there was one.
     """
@@ -99,7 +99,7 @@ def restore(source: Path, path: Path) -> Path | None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Fill a file that we have just made, and no other, should somebody have put a link in its place."""
+    """Fill a file that we have just made, and no other, even if a user has put a link in its place."""
     descriptor = os.open(target, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC)
     with source.open("rb") as read, os.fdopen(descriptor, "wb") as written:
         shutil.copyfileobj(read, written)

@@ -34,11 +34,11 @@ class Mismatch(StoreError):
 
 
 class Compacted(StoreError):
-    """That revision is older than what the store remembers."""
+    """The store does not remember so old a revision."""
 
 
 class FutureRevision(StoreError):
-    """That revision has not happened yet."""
+    """The store has not reached that revision yet."""
 
 
 class StoreClosed(StoreError):
@@ -138,7 +138,7 @@ class Store(Protocol):
         """Follow all changes under a prefix that came after a revision."""
 
     def listen(self, listener: Listener) -> None:
-        """Call somebody with all changes, as soon as they have happened; it must be quick and not raise."""
+        """Call a listener with all changes, as soon as they have happened; it must be quick and not raise."""
 
     async def compact(self, revision: int) -> None:
         """Forget what is older than a revision."""

@@ -1,7 +1,7 @@
-"""Fan-out of changes to any number of watches, without copying and without waiting for anybody.
+"""Hands changes to any number of watches, without copying and without waiting for any of them.
 
 Watches of the same prefix share one buffer and have a position in it each. A change is therefore
-appended once per prefix that somebody watches, not once per watch, and what remains per watch is to
+appended once per watched prefix, not once per watch, and what remains per watch is to
 wake it when it waits. The buffer is bounded: a watch whose position fell out of it gets Compacted.
 It is emptied as soon as every watch has read it.
 """
@@ -42,11 +42,11 @@ class Broadcast:
         return StoreWatch(self, channel, backlog)
 
     def listen(self, listener: Listener) -> None:
-        """Hand all changes from now on to somebody, before those who watch are woken."""
+        """Hand all changes from now on to a listener, before the watches are woken."""
         self._listeners.append(listener)
 
     def publish(self, events: Sequence[StoreEvent]) -> None:
-        """Hand changes that have happened, in order, to whoever is interested."""
+        """Hand changes that have happened, in order, to listeners and watches."""
         for listener in self._listeners:
             listener(events)
         touched: dict[str, _Channel] = {}
@@ -91,7 +91,7 @@ class _Channel:
         return self.start + len(self.events)
 
     def settle(self, buffer: int) -> None:
-        """Note that there are new events: drop the oldest if there are too many, and wake those who wait."""
+        """Record new events: drop the oldest if there are too many, and wake the waiting watches."""
         self.behind = len(self.watches)
         excess = len(self.events) - buffer
         if excess > 0:

@@ -1,4 +1,4 @@
-"""The files of a durable store: its names, its lock, and how one is born.
+"""The files of a durable store: their names, the lock, and how a new file is made.
 
 The lock is a file of its own because closing any descriptor of the database itself would drop
 SQLite's locks on it. It stays behind when the store is closed; only the lock on it counts.
@@ -76,7 +76,7 @@ def connect(path: Path, *, immutable: bool = False) -> sqlite3.Connection:
         uri=True,
         isolation_level=None,
         timeout=5.0,
-        check_same_thread=False,  # the writer thread uses it, whoever opened it
+        check_same_thread=False,  # the writer thread uses it, whichever thread opened it
     )
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
@@ -105,7 +105,7 @@ def error_name(error: sqlite3.Error) -> str:
 def new_file(path: Path) -> Iterator[Path]:
     """Yield an empty 0600 file beside `path`; when the block has filled it, it durably replaces `path`.
 
-    So nobody ever sees half a file at `path`, and an empty one there is a damaged one.
+    So there is never half a file at `path`, and an empty one there is damaged.
     """
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(descriptor)

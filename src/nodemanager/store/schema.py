@@ -1,4 +1,4 @@
-"""What is in the file of a durable store, and how damage in it shows.
+"""The content of a durable store's file, and how damage in it shows.
 
 `objects` is the present, `events` the recent past: each event with the state *before* it, for the
 state after it is in `objects` or in the next event of the same key. `meta` is one row that every

@@ -1,4 +1,4 @@
-"""The durable store: everything is read from memory, and nothing is told before it is on the disk.
+"""The durable store: reads come from memory, and a change is reported only after it is on disk.
 
 Changes are decided in the loop's thread and written by one writer thread. While it writes, further
 changes gather, and go into its next transaction together. Only after the commit is memory changed, are
@@ -132,7 +132,7 @@ class SqliteStore:
         return self._broadcast.subscribe(prefix, self._state.history(prefix, after))
 
     def listen(self, listener: Listener) -> None:
-        """Call somebody with all changes, as soon as they have happened."""
+        """Call a listener with all changes, as soon as they have happened."""
         self._broadcast.listen(listener)
 
     async def compact(self, revision: int) -> None:
@@ -156,7 +156,7 @@ class SqliteStore:
         """Finish what is under way, and close; a second call waits for the first."""
         if self._closing is None:
             self._closing = self._loop.create_task(self._close(), name="close the store")
-        await asyncio.shield(self._closing)  # a caller who gives up must not leave the file half open
+        await asyncio.shield(self._closing)  # a caller that gives up must not leave the file half open
 
     async def _close(self) -> None:
         await self._idle.wait()
@@ -212,7 +212,7 @@ class SqliteStore:
         writing = self._writer.submit(self._database.commit, batch.events, batch.at, self._state.compacted)
 
         def tell(written: Future[None]) -> None:
-            # The loop is gone when somebody ended it without closing the store; then nobody listens.
+            # The loop is gone when it was ended without closing the store; then no task listens.
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._written, batch, written.exception())
 

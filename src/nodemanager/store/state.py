@@ -24,7 +24,7 @@ from nodemanager.store.base import (
 )
 
 FIRST = 1
-"""The revision of a store in which nothing ever happened: to Kubernetes, 0 means "whatever you have"."""
+"""The revision of a store without any change; it is not 0, which in Kubernetes means "any revision"."""
 
 MAX_KEY = 2048
 MAX_VALUE = 8 << 20
@@ -42,7 +42,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class StoreChange:
-    """A change somebody asks for; `expected` is the revision it is based on."""
+    """A requested change; `expected` is the revision it is based on."""
 
     kind: EventType
     key: str

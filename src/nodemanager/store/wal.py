@@ -35,7 +35,7 @@ class _Frame:
 
 
 def check(path: Path) -> None:
-    """Raise StoreCorrupt when the log beside a database, which nobody has open, lost acknowledged changes."""
+    """Raise StoreCorrupt if the log beside a database, which must not be open, lost acknowledged changes."""
     try:
         with files.beside(path, "-wal").open("rb") as log:
             why = _damage(log)

@@ -31,7 +31,7 @@ class UnusableKey(Exception):
 
 
 class BadSignature(Exception):
-    """Something is not signed by somebody who is trusted, or is not what was signed."""
+    """A file has no trusted signature, or is not what was signed."""
 
 
 class PublicKey(NamedTuple):

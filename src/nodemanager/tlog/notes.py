@@ -47,7 +47,7 @@ class Key:
 
     @property
     def id(self) -> bytes:
-        """Four bytes by which a signature says whose it is."""
+        """Four bytes by which a signature names its key."""
         return _id(self.name, self.kind, self.public)
 
     def __str__(self) -> str:

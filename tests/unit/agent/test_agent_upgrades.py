@@ -55,7 +55,7 @@ def steps(
     def make() -> Upgrader:
         return dataclasses.replace(world.upgrader(), sleep=sleep)
 
-    return AgentUpgrades(make, lambda: keys or [], "linux-amd64", lambda: True, alone, version)
+    return AgentUpgrades(make, lambda: keys or [], "linux", lambda: True, alone, version)
 
 
 def action(world: ProgramWorld, kind: str = GOOD, **changes: Any) -> AgentUpgradeAction:
@@ -84,6 +84,20 @@ async def test_a_good_one_is_proven_with_both_versions(world: ProgramWorld) -> N
     assert world.kind() == GOOD
     again = await steps(world, version="0.2.0").settle(wanted, attempt)
     assert again == new
+
+
+async def test_the_program_that_is_fetched_is_of_the_kind_of_the_one_that_runs(world: ProgramWorld) -> None:
+    """And not of that of the kernel: with one of 64 bits, programs may be for 32."""
+    world.arch = "arm"
+    wanted = action(world)
+    attempt = await begun(steps(world), wanted)
+    with pytest.raises(HostError, match="for linux-arm: sha256 has no entry for it"):
+        await steps(world).perform(wanted, attempt)
+    file = world.world / "0.2.0-linux-arm"
+    (world.world / "0.2.0-linux-amd64").rename(file)
+    wanted = action(world, sha256={"linux-arm": sha256(file)})
+    assert (await steps(world).perform(wanted, attempt)).evidence["versionAfter"] == "0.1.0"
+    assert world.kind() == GOOD
 
 
 async def test_one_that_fails_says_so_and_there_is_nothing_to_take_back(world: ProgramWorld) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from nodemanager.api import crds, kinds
 from nodemanager.api.common import configset, declarations, managednode, node_conditions
-from nodemanager.kube import conditions, manifests, selectors
+from nodemanager.api.maintenance import realtime_set
+from nodemanager.kube import manifests, selectors
 from nodemanager.kube.objects import Resource
 from support import cases
 
@@ -197,11 +198,17 @@ def test_counters_are_written_when_they_are_zero() -> None:
     assert msgspec.to_builtins(managednode.Drift())["repaired"] == 0
 
 
+def test_operations_of_type_realtime_declare_every_kind_that_a_config_set_does() -> None:
+    lists = set(realtime_set.RealtimeSet.__struct_fields__) - {"priority"}
+    declared = set(configset.ConfigSetSpec.__struct_fields__) - configset.SETTINGS
+    assert set(realtime_set.LISTS) == lists == declared
+
+
 def test_conditions_of_a_node_have_distinct_reasons() -> None:
     reasons = [
         node_conditions.APPLIED, node_conditions.APPLY_FAILED, node_conditions.VALIDATION_FAILED,
         node_conditions.AGENT_SILENT, node_conditions.NO_DRIFT, node_conditions.NOT_REPAIRED,
         node_conditions.CONTESTED,
-        conditions.RESOURCE_CONFLICT, conditions.NO_CONFLICT,
+        node_conditions.RESOURCE_CONFLICT, node_conditions.NO_CONFLICT,
     ]  # fmt: skip
     assert len(set(reasons)) == len(reasons)

@@ -15,13 +15,13 @@ from nodemanager.cli.views.health import screen
 from nodemanager.fleet import health
 from nodemanager.fleet.edge import deciding
 from nodemanager.fleet.edge.deciding import Site
-from nodemanager.fleet.edge.facts import AgentFacts, Read
+from nodemanager.fleet.edge.facts import Read
 from nodemanager.fleet.edge.node_details import SeenNode
 from nodemanager.fleet.edge.parts import PartFacts, SitePartFacts
 from nodemanager.fleet.edge.storage.facts import StorageFacts, StorageNode, StoragePool
 from nodemanager.fleet.health import FleetSnapshot
 from nodemanager.kube.objects import ObjectMeta
-from support import edge_profiles
+from support import edge_profiles, edge_reports
 from support.edge_reports import SILENT, ToldHost
 
 NOW = datetime(2026, 3, 1, 4, 0, tzinfo=UTC)
@@ -31,9 +31,12 @@ VALUES = ("balance-rr", "data0", "r0", "UpToDate", "Established", "Armed", "acti
 
 def site(**hosts: ToldHost) -> EdgeCluster:
     """Return a site after one look."""
-    cluster = EdgeCluster(metadata=ObjectMeta(name="site"), spec=EdgeClusterSpec(profile="vx-rail"))
+    cluster = EdgeCluster(
+        metadata=ObjectMeta(name="site"), spec=EdgeClusterSpec(profile="vx-rail"),
+        status=edge_reports.watched(hosts, NOW),
+    )  # fmt: skip
     profile = edge_profiles.typed(edge_profiles.shipped("vx-rail", "", {"bridge": None}))
-    agents = AgentFacts({name: one.node(name) for name, one in hosts.items()})
+    agents = edge_reports.agents(hosts)
     status = deciding.decide(Site(cluster, profile, agents), NOW)
     return EdgeCluster(metadata=cluster.metadata, spec=cluster.spec, status=status)
 
@@ -61,6 +64,18 @@ def test_what_is_wrong_with_the_look_itself_is_said() -> None:
     for said in ("cannot look at links", "cannot run drbdsetup", "7 more resources"):
         assert said in text
     assert words(text, "r0")[3] == "none"
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (ToldHost(omitted=7, omitted_unwell=2), "7 more resources of DRBD, of which 2 not known to be well"),
+        (ToldHost(omitted=7, omitted_unwell=0), "7 more resources of DRBD, with which nothing is wrong"),
+        (ToldHost(omitted=7, disk="Failed"), "7 more resources of DRBD, of which nothing is told"),
+    ],
+)
+def test_of_resources_that_are_left_out_it_is_said_whether_they_are_well(told: ToldHost, said: str) -> None:
+    assert said in " ".join(node.render(told.node("edge-a"), [], NOW).split())
 
 
 @pytest.mark.parametrize(
@@ -132,6 +147,12 @@ def test_what_is_not_to_be_read_above_is_said_of_the_part() -> None:
     assert text.count("network Unhealthy (edge-d: data1 of bondstor is down), ") == 1
 
 
+def test_a_node_that_tells_nothing_says_so_beside_those_that_do() -> None:
+    shown = on_screen(site(a=ToldHost(), b=ToldHost(edge=False)))
+    assert words(shown, "b nothing") == ["b", "nothing", "-", "-", "-", "-", "-"]
+    assert "network (bondstor is balance-rr on 1 node; nothing is told by b)" in " ".join(shown.split())
+
+
 def test_a_site_whose_agents_tell_nothing_has_no_such_table() -> None:
     plain = site(a=ToldHost(edge=False))
     assert "TOLD" not in on_screen(plain)
@@ -144,9 +165,12 @@ def test_what_the_storage_kubernetes_and_tasks_tell_is_in_a_table_of_its_own() -
     pool = StoragePool("edge-pool", "a", 40, 100)
     seen = PartFacts("LINSTOR", storage=StorageFacts((StorageNode("a"),), pools=(pool,)))
     profile = edge_profiles.typed(edge_profiles.shipped("vx-rail", "", {"bridge": None}))
-    cluster = EdgeCluster(metadata=ObjectMeta(name="site"), spec=EdgeClusterSpec(profile="vx-rail"))
-    agents = AgentFacts(
-        {name: ToldHost().node(name) for name in "abc"},
+    cluster = EdgeCluster(
+        metadata=ObjectMeta(name="site"), spec=EdgeClusterSpec(profile="vx-rail"),
+        status=edge_reports.watched("abc", NOW),
+    )  # fmt: skip
+    agents = edge_reports.agents(
+        {name: ToldHost() for name in "abc"},
         work={"a": NodeWork(name="flip", phase="Running", step="arm"), "b": NodeWork(name="wait")},
     )
     nodes = {"a": SeenNode(taints=["gpu=yes:NoExecute"], unschedulable=True), "b": SeenNode(),

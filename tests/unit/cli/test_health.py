@@ -62,8 +62,13 @@ async def ask(cluster: Cluster, folder: Path) -> cli.Ran:
 async def test_codes(tmp_path: Path) -> None:
     cluster = Cluster()
     assert (await ask(cluster, tmp_path)).code == 0
-    cluster.renewed = None  # an operator that needs no Lease
-    assert (await ask(cluster, tmp_path)).code == 0
+    cluster.renewed = None
+    nobody = await ask(cluster, tmp_path)
+    assert nobody.code == 3, "it may be dead since years"
+    said = " ".join(nobody.stdout.split())
+    assert "operator/nodemanager-operator" in said
+    assert "nobody judges who is alive: no operator leads" in said
+    assert "managednode/web1" in said
     cluster.renewed = datetime.now(UTC) - timedelta(hours=3)
     gone = await ask(cluster, tmp_path)
     assert gone.code == 3, "nobody would notice that the host is silent"

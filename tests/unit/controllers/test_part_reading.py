@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from nodemanager.api.edge.edgeprofile import EdgeProfile
+from nodemanager.backends import asking
 from nodemanager.controllers import assembly
-from nodemanager.controllers.edge_clusters import part_reading
+from nodemanager.controllers.edge_clusters import part_reading, reading
 from nodemanager.fleet.edge.parts import SitePartFacts
 from support import edge_profiles, objects_api, storage_labs, virtual_time
 from support.linstor import server
@@ -64,6 +65,59 @@ async def test_a_controller_with_tls_is_asked_with_the_certificate_of_the_secret
             assert seen.storage is not None
             assert (seen.storage.read.answer, seen.storage.storage) == (answer, None)
             assert "hush" not in seen.storage.read.message
+
+
+INSTANCES = "/apis/kubevirt.io/v1/namespaces/{}/virtualmachineinstances"
+MIGRATIONS = "/apis/kubevirt.io/v1/namespaces/{}/virtualmachineinstancemigrations"
+
+
+@pytest.mark.parametrize(
+    ("lists", "most", "said"),
+    [
+        ({"/api/v1/persistentvolumes": 3}, 2, "list PersistentVolumes: there are more than 2"),
+        ({"/api/v1/persistentvolumes": 2}, 2, ""),
+        ({INSTANCES.format("a"): 3}, 2, "list virtual machines in a: there are more than 2"),
+        (
+            {INSTANCES.format("a"): 2, INSTANCES.format("b"): 1},
+            2,
+            "list virtual machines in b: there are more",
+        ),
+        ({MIGRATIONS.format("a"): 3}, 2, "list migrations in a: there are more than 2"),
+        ({INSTANCES.format("a"): 1, INSTANCES.format("b"): 1, MIGRATIONS.format("b"): 1}, 2, ""),
+    ],
+)
+async def test_of_far_too_many_objects_no_more_is_read_than_tells_so(
+    monkeypatch: pytest.MonkeyPatch, lists: dict[str, int], most: int, said: str
+) -> None:
+    """A backend that is not the one of a site must not keep the operator from everything else."""
+    monkeypatch.setattr(asking, "MAX_LISTED", most)
+    empty = {one.format(space): 0 for one in (INSTANCES, MIGRATIONS) for space in "ab"}
+    served = {
+        path: [{"metadata": {"name": f"x{one}", "namespace": "a"}} for one in range(many)]
+        for path, many in {"/api/v1/persistentvolumes": 0, **empty, **lists}.items()
+    }
+    found = profile("ubuntu-local-path", storage={"observeVolumes": True}, virtualisation="kubevirt",
+                    kubevirt={"namespaces": ["a", "b"]})  # fmt: skip
+    seen = await read(ObjectsApi(served), found)
+    wrong = [one.read for one in (seen.storage, seen.virtualisation) if one and one.read.answer != "Fresh"]
+    assert [one.answer for one in wrong] == (["Unreadable"] if said else [])
+    assert all(said in one.message for one in wrong)
+
+
+async def test_of_far_too_many_daemon_sets_no_more_is_read_than_tells_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reading, "MAX_LISTED", 2)
+    bridge = profile().spec.bridge
+    assert bridge is not None
+    path = f"/apis/apps/v1/namespaces/{bridge.namespace}/daemonsets"
+    for many, answer in ((2, "Fresh"), (3, "Unanswered")):
+        api = ObjectsApi({path: [{"metadata": {"name": f"x{one}"}} for one in range(many)]})
+        async with objects_api.serve(api) as client:
+            found = await reading.read(client, bridge)
+        assert found.daemon_sets_read.answer == answer
+        assert many == 2 or "cannot list daemonsets" in found.daemon_sets_read.message
+        assert many == 2 or "more than 2" in found.daemon_sets_read.message
 
 
 async def test_piraeus_and_the_controller_are_looked_at_together() -> None:

@@ -44,23 +44,46 @@ def host(**conditions: str) -> ManagedNode:
     return ManagedNode(metadata=META, status=ManagedNodeStatus(conditions=said(**conditions)))
 
 
+WELL = host(Ready="True Applied", Alive="True LeaseRenewed")
+
+
 @pytest.mark.parametrize(
     ("conditions", "state", "word"),
     [
         ({"Ready": "True Applied", "Alive": "True x"}, "well", "Applied"),
-        ({"Ready": "True Applied"}, "well", "Applied"),
+        ({"Ready": "True Applied"}, "unknown", "Unjudged"),
+        ({"Ready": "True Applied", "Alive": "Unknown NoLease"}, "unknown", "Unjudged"),
+        ({"Ready": "False Applying"}, "unknown", "Unjudged"),
+        ({"Ready": "False ApplyFailed"}, "unwell", "ApplyFailed"),
         ({"Ready": "True Applied", "Alive": "False LeaseExpired"}, "unknown", "Silent"),
         ({"Ready": "False ApplyFailed", "Alive": "True x"}, "unwell", "ApplyFailed"),
         ({"Ready": "False Applying", "Alive": "True x"}, "underway", "Applying"),
         ({"Ready": "False Waiting", "Alive": "True x"}, "underway", "Waiting"),
         ({"Ready": "Unknown AgentSilent"}, "unknown", "AgentSilent"),
-        ({"Ready": "True Applied", "Held": "True x"}, "underway", "Held"),
+        ({"Ready": "True Applied", "Held": "True x", "Alive": "True x"}, "underway", "Held"),
+        ({"Ready": "True Applied", "Held": "True x"}, "unknown", "Unjudged"),
         ({}, "unknown", "Unreported"),
     ],
 )
 def test_hosts(conditions: dict[str, str], state: str, word: str) -> None:
-    found = health.host(host(**conditions))
+    found = health.host(host(**conditions), judged=True)
     assert (found.kind, found.state, found.word) == ("ManagedNode", state, word)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "state", "word"),
+    [
+        ({"Ready": "True Applied", "Alive": "True x"}, "unknown", "Unjudged"),
+        ({"Ready": "False Applying", "Alive": "True x"}, "unknown", "Unjudged"),
+        ({"Ready": "False ApplyFailed", "Alive": "True x"}, "unwell", "ApplyFailed"),
+        ({"Ready": "True Applied", "Alive": "False x"}, "unknown", "Silent"),
+        ({}, "unknown", "Unreported"),
+    ],
+)
+def test_hosts_that_nobody_judges(conditions: dict[str, str], state: str, word: str) -> None:
+    """`Alive` stays as it was when the operator died, for ever."""
+    found = health.host(host(**conditions), judged=False)
+    assert (found.state, found.word) == (state, word)
 
 
 def site(phase: str, ago: float | None = 10) -> EdgeCluster:
@@ -125,15 +148,15 @@ def test_maintenances(phase: str) -> None:
     ("seen", "state"),
     [
         ({}, "well"),
-        ({"hosts": [host(Ready="True Applied")]}, "well"),
-        ({"hosts": [host(Ready="True Applied"), host()]}, "unknown"),
+        ({"hosts": [WELL]}, "well"),
+        ({"hosts": [WELL, host()]}, "unknown"),
         ({"hosts": [host(Ready="False x"), host()]}, "unwell"),
-        ({"hosts": [host(Ready="True Applied")], "unread": [("ConfigSet", "no")]}, "unknown"),
-        ({"clusters": [site("Upgrading")], "hosts": [host(Ready="True Applied")]}, "underway"),
+        ({"hosts": [WELL], "unread": [("ConfigSet", "no")]}, "unknown"),
+        ({"clusters": [site("Upgrading")], "hosts": [WELL]}, "underway"),
     ],
 )
 def test_the_worst_is_the_word_for_all(seen: dict[str, Any], state: str) -> None:
-    assert health.judge(FleetSnapshot(**seen), NOW).state == state
+    assert health.judge(FleetSnapshot(**seen, leader=lease(0)), NOW).state == state
 
 
 @pytest.mark.parametrize("ago", [120, -120])
@@ -157,17 +180,42 @@ def test_one_that_never_was_there_is_silent_since_ever() -> None:
 
 
 def test_the_lease_matters_where_there_are_hosts() -> None:
-    ready = [host(Ready="True Applied")]
+    assert health.judge(FleetSnapshot(), NOW).state == "well"
     assert health.judge(FleetSnapshot(leader=lease(None)), NOW).state == "well"
-    assert health.judge(FleetSnapshot(hosts=ready, leader=lease(None)), NOW).state == "unknown"
-    assert health.judge(FleetSnapshot(hosts=ready, leader=lease(0)), NOW).state == "well"
+    assert health.judge(FleetSnapshot(hosts=[WELL], leader=lease(None)), NOW).state == "unknown"
+    assert health.judge(FleetSnapshot(hosts=[WELL], leader=lease(0)), NOW).state == "well"
+
+
+def test_a_host_that_went_years_ago_is_not_well_where_there_never_was_an_operator() -> None:
+    then = "2020-01-01T00:00:00Z"
+    ready = Condition(type="Ready", status="True", reason="Applied", last_transition_time=then)
+    dead = ManagedNode(metadata=META, status=ManagedNodeStatus(conditions=[ready]))
+    found = health.judge(FleetSnapshot(hosts=[dead]), NOW)
+    assert found.state == "unknown"
+    assert found.objects == [
+        ObjectHealth(
+            "Operator", "nodemanager-operator", "unknown", "Absent",
+            "nobody judges who is alive: no operator leads; hosts are shown as they said of themselves",
+        ),
+        ObjectHealth(
+            "ManagedNode", "x", "unknown", "Unjudged",
+            "nobody knows whether it is alive; it said Applied of itself", then,
+        ),
+    ]  # fmt: skip
+
+
+def test_an_operator_that_we_may_not_look_for_is_not_said_to_be_absent() -> None:
+    found = health.judge(FleetSnapshot(hosts=[WELL], unread=[("Operator", "no right")]), NOW)
+    assert [(one.kind, one.word) for one in found.objects] == [
+        ("Operator", "Unread"), ("ManagedNode", "Unjudged")
+    ]  # fmt: skip
 
 
 def test_everything_is_judged_and_found_by_its_kind() -> None:
     rolled = ConfigSet(metadata=META, status=ConfigSetStatus(rollout=RolloutStatus(phase="Stable")))
     seen = FleetSnapshot(
         [site("SingleNode")], [host()], [rolled, ConfigSet(metadata=META)],
-        [NodeMaintenance(metadata=META)], [("Secret", "no right")],
+        [NodeMaintenance(metadata=META)], [("Secret", "no right")], lease(0),
     )  # fmt: skip
     found = health.judge(seen, NOW)
     kinds = ["Secret", "EdgeCluster", "ManagedNode", "ConfigSet", "ConfigSet", "Rollout", "NodeMaintenance"]
@@ -200,14 +248,19 @@ def test_what_is_said_of_a_site() -> None:
 
 
 def test_what_is_said_of_a_host() -> None:
-    assert health.host(host(Ready="False Broken", Alive="True x")).message == "Ready it is"
-    assert health.host(host(Ready="True x", Alive="False x")).message == "Alive it is"
-    assert health.host(host(Ready="True x", Held="True x")).message == "Held it is"
-    assert health.host(host()).message == "its agent has not reported yet"
+    def of(**conditions: str) -> str:
+        return health.host(host(**conditions), judged=True).message
+
+    assert of(Ready="False Broken", Alive="True x") == "Ready it is"
+    assert of(Ready="True x", Alive="False x") == "Alive it is"
+    assert of(Ready="True x", Alive="True x", Held="True x") == "Held it is"
+    assert of(Ready="True x") == "nobody knows whether it is alive; it said x of itself: Ready it is"
+    assert of(Ready="True x", Alive="Unknown NoLease") == "Alive it is; it said x of itself: Ready it is"
+    assert of() == "its agent has not reported yet"
     since = "2026-03-01T00:00:00Z"
     dated = Condition(type="Ready", status="True", reason="Applied", last_transition_time=since)
     one = ManagedNode(metadata=META, status=ManagedNodeStatus(conditions=[dated]))
-    assert health.host(one).since == since
+    assert health.host(one, judged=True).since == since
 
 
 def test_what_is_said_of_a_set_and_of_its_rollout() -> None:

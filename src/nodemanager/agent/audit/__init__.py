@@ -1,1 +1,1 @@
-"""What the agent records of what it does: which records follow, and how they reach the chain of the host."""
+"""What the agent records about its own work: the records, and how they reach the chain of the host."""

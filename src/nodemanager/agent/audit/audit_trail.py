@@ -1,11 +1,11 @@
-"""Takes what the agent does to the chain of the host, a second's worth at a time.
+"""Writes the work of the agent to the chain of the host, at most once a second.
 
     passes, repairs, drifts -> within a second, and before the status that tells of them -> on disk
     tasks, upgrades         -> at once, and before a reboot                              -> on disk
 
-Memory cards wear out, so nothing else is synced by itself. A disk that is full, slow or cannot be written
-stops nobody; the log and the condition Recorded say so, and also when the chain is not the one that the
-status told of before: somebody removed it, or restored an old one.
+Memory cards wear out, so other records are not synced separately. A disk that is full, slow or read-only
+stops no work; the log and the condition Recorded report it. They also report a chain other than the one
+that the status had before: it was removed, or an old one was restored.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from nodemanager.host.state.journal import STATE
 from nodemanager.kube import conditions
 from nodemanager.kube.conditions import Condition
 
-if TYPE_CHECKING:  # loaded with the first record: most hosts have nothing to record for days
+if TYPE_CHECKING:  # loaded with the first record: most hosts have none for days
     from nodemanager.agent.tasks.ledger import Entry
     from nodemanager.api.common.audit_chain import AuditChain
     from nodemanager.plan.tasks.record import TaskRecord
 
 log = logging.getLogger(__name__)
 INTERVAL: Final = 1.0
-"""Seconds between two writes, at least, but for what is written at once."""
+"""Seconds between two writes, at least; urgent records do not wait."""
 LOOK: Final = 10.0
-"""Seconds after which we look whether others have added to the chain."""
+"""After so many seconds we look whether other programs have added to the chain."""
 HOUR: Final = 3600.0
 MAX_DRIFTING: Final = 4096
-"""Resources whose drifts are summed up; of more, each drift is a record."""
+"""How many resources have their drifts summed up; for further ones, each drift is a record."""
 MAX_TASKS: Final = 64
-"""Tasks under way whose last record is kept; of more, the oldest is forgotten."""
+"""How many current tasks keep their last record; with more, the oldest is forgotten."""
 _UPGRADES: Final = ("UpgradeStarted", "Upgraded", "UpgradeFailed")
 
 
@@ -68,7 +68,7 @@ class AuditTrail:
         clock: Callable[[], float] = time.monotonic, ask: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         self._ask = ask
-        """Asks for the status to be written."""
+        """Asks for a write of the status."""
         self._host = host
         self._every_drift = every_drift
         self._clock = clock
@@ -80,7 +80,7 @@ class AuditTrail:
     # What happens
 
     def changed(self, sets: Sequence[ConfigSet], results: Sequence[Result]) -> None:
-        """Record what a pass or a repair changed; nothing of what only held."""
+        """Record what a pass or a repair changed; unchanged resources are not recorded."""
         if any(one.outcome is ResourceOutcome.CHANGED and not one.drifted for one in results):
             from nodemanager.agent.audit import trail_records
 
@@ -100,7 +100,7 @@ class AuditTrail:
         self._writer.add([trail_records.of_drift(one)])
 
     def task(self, entry: Entry) -> None:
-        """Record what became of a task, at once; `settle` tells when it is on disk."""
+        """Record the progress of a task at once; `settle` says when it is on disk."""
         from nodemanager.agent.audit import trail_records
 
         now = entry.record
@@ -108,18 +108,18 @@ class AuditTrail:
         self._tasks[now.uid] = now
         if now.phase.is_end:
             del self._tasks[now.uid]
-        while len(self._tasks) > MAX_TASKS:  # some end without a word, as those that are withdrawn
+        while len(self._tasks) > MAX_TASKS:  # some end without a message, such as withdrawn ones
             del self._tasks[next(iter(self._tasks))]
         if found:
             self._writer.add(found)
             self._writer.hurry()
 
     def knows(self, entries: Sequence[Entry]) -> None:
-        """Learn how far tasks were when this process began: that was recorded by the one before."""
+        """Learn how far tasks were when this process began: the process before recorded that."""
         self._tasks = {one.record.uid: one.record for one in entries if not one.record.phase.is_end}
 
     def upgraded(self, reason: str) -> None:
-        """Record that an upgrade began or ended; other reasons are about none."""
+        """Record that an upgrade began or ended; other reasons are not about upgrades."""
         if reason in _UPGRADES:
             from nodemanager.agent.audit import trail_records
 
@@ -139,7 +139,7 @@ class AuditTrail:
     # Keeping it
 
     async def run(self) -> None:
-        """Write down what is new, not too often, until cancelled; then write what is left."""
+        """Write new records, not too often, until cancelled; then write the rest."""
         writer = self._writer
         try:
             while True:
@@ -148,7 +148,7 @@ class AuditTrail:
                         await writer.news.wait()
                 except TimeoutError:
                     self._sum_up(self._clock())
-                    if await writer.grew():  # by hand: the status has yet to tell of it
+                    if await writer.grew():  # a record made by hand: the status does not report it yet
                         self._ask()
                     continue
                 await asyncio.sleep(RETRY if writer.problem else INTERVAL)
@@ -160,7 +160,7 @@ class AuditTrail:
             await writer.finish()
 
     async def settle(self) -> None:
-        """Have everything on disk that happened so far, if the disk takes it; waits for a moment at most."""
+        """Write everything so far to disk, if the disk accepts it; waits for a moment at most."""
         await self._writer.settle()
 
     def close(self) -> None:
@@ -170,7 +170,7 @@ class AuditTrail:
     # What is said
 
     def contribute(self, found: ManagedNodeStatus, now: datetime, generation: int) -> ManagedNodeStatus:
-        """Return the status with how far the chain is, as last synced, and whether it can be written."""
+        """Return the status with the end of the chain as last synced, and whether it can be written."""
         if self._writer.looked:
             anchor, told = self._writer.anchor, self._writer.told
             self._compare(found.audit_chain, anchor)
@@ -190,7 +190,7 @@ class AuditTrail:
         return status.of_condition(found, said, now, generation)
 
     def _compare(self, told: AuditChain | None, mine: AuditChain | None) -> None:
-        """Say once that the chain is not what was told of: two machines of one name would do so for ever."""
+        """Report only once that the chain is another one: two machines of one name would never end."""
         if self._replaced or told is None or not (why := _difference(told, mine)):
             return
         from nodemanager.agent.audit import trail_records
@@ -201,7 +201,7 @@ class AuditTrail:
 
 
 def _difference(told: AuditChain, mine: AuditChain | None) -> str:
-    """Return why a chain cannot be the one that was told of; empty = it may be."""
+    """Return why a chain cannot be the reported one; empty = it may be."""
     if mine is None:
         return f"the chain of this host is gone, of which {told.size} records were told"
     if mine.id != told.id:
@@ -215,17 +215,17 @@ def _difference(told: AuditChain, mine: AuditChain | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RecordedDrifts:
-    """Gives every drift its number, and records it."""
+    """Numbers every drift, and records it."""
 
     drifts: DriftRecorder
     trail: AuditTrail
 
     def add(self, record: DriftRecord) -> DriftRecord:
-        """Take a drift and return it with its number; does not wait for anything."""
+        """Number a drift and return it, without waiting."""
         numbered = self.drifts.add(record)
         self.trail.drifted(numbered)
         return numbered
 
     async def settle(self) -> bool:
-        """Have on disk what was added until now; tell whether it is."""
+        """Write to disk what was added until now; tell whether it is there."""
         return await self.drifts.settle()

@@ -1,4 +1,4 @@
-"""From what was done on the host to records of its chain: pure. No content, no secret; of files, digests.
+"""Turns work on the host into records of its chain. Pure. They have no content and no secret, only digests.
 
 Only those digests are in it that the status would tell, too: of files that everybody may read.
 """
@@ -29,7 +29,7 @@ _ENDS: Final = (StepPhase.SUCCEEDED, StepPhase.FAILED, StepPhase.UNDONE, StepPha
 def of_results(sets: Iterable[ConfigSet], results: Iterable[Result], actor: Actor = AGENT) -> list[Record]:
     """Return what a pass or a repair changed: a record for each ConfigSet, and one for what it took back.
 
-    What somebody else had changed is not in it: each drift is a record of its own.
+    Foreign changes are not in it, because each drift has its own record.
     """
     by_name = {one.metadata.name: one for one in sets}
     found: dict[tuple[str, str], list[Result]] = defaultdict(list)
@@ -48,7 +48,7 @@ def of_results(sets: Iterable[ConfigSet], results: Iterable[Result], actor: Acto
 
 
 def files(results: Iterable[Result]) -> Iterable[FileChange]:
-    """Return which files were changed, with digests of those that everybody may read."""
+    """Return the changed files, with digests of those that everybody may read."""
     for one in results:
         if str(one.id).startswith(_FILE):
             path = str(one.id).removeprefix(_FILE)
@@ -68,7 +68,7 @@ def _revision(known: ConfigSet | None) -> str:
 
 
 def of_drift(one: DriftRecord, count: int = 1) -> Record:
-    """Return the record of something that somebody changed, and of what became of it."""
+    """Return the record of a foreign change, and of what became of it."""
     changed = []
     if one.resource.startswith(_FILE):
         path = one.resource.removeprefix(_FILE)
@@ -85,7 +85,7 @@ def of_drift(one: DriftRecord, count: int = 1) -> Record:
 
 
 def of_task(name: str, steps: Sequence[TaskStep], before: TaskRecord | None, now: TaskRecord) -> list[Record]:
-    """Return what became of a task since it was last looked at: that it began, steps that ended, its end."""
+    """Return what is new about a task: its beginning, steps that ended, its end."""
     about = RecordedObject(kind="NodeTask", name=name, uid=now.uid)
     found = []
     begun = any(one.attempts for one in now.steps)
@@ -110,7 +110,10 @@ def of_task(name: str, steps: Sequence[TaskStep], before: TaskRecord | None, now
 
 
 def _step(about: RecordedObject, step: TaskStep, known: StepRecord, mine: StepRecord) -> Record:
-    """Return the record of a step that ended; what it printed and said may be anything, so it is left out."""
+    """Return the record of a step that ended.
+
+    Its output and message are left out, as they may contain anything.
+    """
     done = RecordedStep(step.name, step_digests.argv_digest(step), mine.exit_code, mine.attempts)
     return Record(
         actor=AGENT, verb=END, aspect=f"step/{step.name}", object=about, from_=str(known.phase),
@@ -126,5 +129,5 @@ def of_upgrade(reason: str, node: str) -> Record:
 
 
 def of_replaced(message: str) -> Record:
-    """Return that the chain is not the one that was told of before."""
+    """Return the record that the chain is not the one that was reported before."""
     return Record(actor=AGENT, verb=REPLACED, aspect="chain", message=message)

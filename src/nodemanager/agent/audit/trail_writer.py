@@ -1,6 +1,6 @@
-"""The one who writes the agent's records to the chain of the host: in a thread, never on the event loop.
+"""Writes the agent's records to the chain of the host: in a thread, never on the event loop.
 
-Nobody waits for it for longer than a moment, whatever the disk or another process does: what cannot be
+No other part waits longer than a moment for it, whatever the disk or another process does: what cannot be
 written waits, some of it, and is counted beyond that. Until there is a record or a chain, no module of the
 chain is loaded.
 """
@@ -30,15 +30,15 @@ if TYPE_CHECKING:  # loaded with the first record: most hosts have nothing to re
 
 log = logging.getLogger(__name__)
 RETRY: Final = 30.0
-"""Seconds after which a disk that took nothing is tried again, and one that was slow is waited for."""
+"""After so many seconds, a failed disk is tried again, and the wait for a slow disk ends."""
 MOMENT: Final = 2.0
-"""Seconds that a status or a reboot waits for the disk, and that we wait for others who write."""
+"""Seconds that a status or a reboot waits for the disk, and that we wait for other writers."""
 MAX_WAITING: Final = 256
-"""Records that wait for a disk; of more, the oldest are counted and not kept."""
+"""How many records wait for a disk; beyond that, the oldest are counted and not kept."""
 
 
 class TrailWriter:
-    """Takes records, and has them on disk in their order. All but `close` belongs to the event loop."""
+    """Accepts records, and writes them to disk in order. All but `close` runs on the event loop."""
 
     def __init__(
         self, root: str = "/", folder: str = STATE, host: str = "",
@@ -52,20 +52,20 @@ class TrailWriter:
         self._patient_from = float("-inf")
         self._writing: asyncio.Task[None] | None = None
         self._noticed: int | None = None
-        """How long the file was when others had last added to it: a torn end is not told of again."""
+        """The length of the file after others last added to it, so that a torn end is not reported again."""
         self.news = asyncio.Event()
-        """Set while something is to be written."""
+        """Set while there is something to write."""
         self.anchor: AuditChain | None = None
-        """How far the chain was when it was last synced."""
+        """The end of the chain when it was last synced."""
         self.told: list[str] = []
-        """The newest records, as far as the status tells them."""
+        """The newest records that the status shows."""
         self.looked = False
-        """Whether we know that; if so, no anchor = there is no chain."""
+        """Whether we have looked; if so, no anchor means that there is no chain."""
         self.problem = ""
-        """Why nothing can be written; empty = it can."""
+        """Why no record can be written; empty = records can be written."""
 
     def add(self, found: Sequence[Record]) -> None:
-        """Take records; they are written later, or soon if somebody hurries."""
+        """Add records; they are written later, or soon if a caller hurries."""
         from nodemanager.kube import times
 
         now = times.rfc3339(datetime.now().astimezone())
@@ -74,12 +74,12 @@ class TrailWriter:
         self.news.set()
 
     def hurry(self) -> None:
-        """Have it written now, without waiting for that; a disk that takes nothing is not tried so often."""
+        """Ask for a write now, without waiting for it; a failed disk is not tried so often."""
         if not self.problem:
             self._writing = self._writer()
 
     async def settle(self) -> None:
-        """Have on disk what happened so far, and learn how far the chain is; wait for a moment at most."""
+        """Write to disk what happened so far, and learn the end of the chain; wait for a moment at most."""
         if self._clock() < self._patient_from:
             return
         done, _ = await asyncio.wait({self._writer()}, timeout=MOMENT)
@@ -87,7 +87,7 @@ class TrailWriter:
             self._patient_from = self._clock() + RETRY
 
     async def grew(self) -> bool:
-        """Tell whether somebody else has added to the chain since we last looked how far it is."""
+        """Tell whether another program has added to the chain since we last looked at its end."""
         size = await in_thread(self._size) if self.looked else None
         known = self._chain.length() if self._chain is not None else 0
         if size in (None, known, self._noticed):
@@ -96,11 +96,11 @@ class TrailWriter:
         return True
 
     async def write(self) -> None:
-        """Write what waits, however long the disk takes."""
+        """Write the waiting records, however long the disk takes."""
         await asyncio.wait({self._writer()})
 
     async def finish(self) -> None:
-        """Write what waits, and count what the disk does not take: the next process says so."""
+        """Write the waiting records, and count the lost ones: the next process reports them."""
         if self.news.is_set() or (self._writing is not None and not self._writing.done()):
             await self.write()
         if missing := len(self._waiting) + self._lost:
@@ -112,7 +112,7 @@ class TrailWriter:
             self._chain.close()
 
     def _writer(self) -> asyncio.Task[None]:
-        """Return who writes: there is one at a time, so that the records stay in their order."""
+        """Return the writing task: there is only one at a time, so that records stay in order."""
         if self._writing is None or self._writing.done():
             self._writing = asyncio.ensure_future(self._write())
         return self._writing
@@ -128,7 +128,7 @@ class TrailWriter:
                 return
 
     def _settled(self, batch: list[Record], lost: int, done: AuditChain | Exception | None) -> bool:
-        """Take note of what became of a batch, and return whether the disk is fine."""
+        """Take over the result of a batch, and return whether the disk works."""
         if not isinstance(done, Exception):
             if done != self.anchor:
                 self._tell()
@@ -138,9 +138,9 @@ class TrailWriter:
                 self.problem = ""
             return True
         self._patient_from = self._clock() + RETRY
-        if not batch and not lost:  # nothing is missing: how far it was when it was last synced still holds
+        if not batch and not lost:  # no record is missing: the last synced end is still right
             return False
-        if not isinstance(done, OSError):  # a mistake of ours, which the same records would meet again
+        if not isinstance(done, OSError):  # an error in our code, which the same records would cause again
             batch, lost = [], lost + len(batch)
         elif not self.problem:
             log.error("%s; what is done meanwhile is counted", done)
@@ -164,7 +164,7 @@ class TrailWriter:
     # In a thread
 
     def _on_disk(self, batch: Sequence[Record], lost: int) -> AuditChain | Exception | None:
-        """Return how far the chain is with these records, or why they are not in it."""
+        """Return the end of the chain with these records, or why they are not in it."""
         try:
             if batch or lost:
                 return self._opened().append(batch, lost)

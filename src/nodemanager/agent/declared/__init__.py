@@ -1,1 +1,1 @@
-"""What is wanted of this host: from the API, from memory, from a folder; worked out once."""
+"""The wanted state of this host: from the API, from memory or from a folder; calculated once."""

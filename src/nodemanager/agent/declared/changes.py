@@ -1,4 +1,4 @@
-"""Asks for a pass when something changes that is declared for this host, or that its templates read."""
+"""Asks for a pass when declarations for this host change, or objects that its templates read."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ from nodemanager.kube.objects import ObjectMeta
 from nodemanager.runtime.cache import Change
 
 OWN_STATUS_SECONDS: Final = 2.0
-"""News in our own status, which templates read: usually written by us. Where two hosts have one name, they
-would otherwise answer each other as fast as the network allows."""
+"""How long to wait after a change of our own status, which templates read and which we usually write. Else
+two hosts of one name would answer each other as fast as the network allows."""
 TWIN_SECONDS: Final = 60.0
-"""The same, once we know that there are two."""
+"""The same, once we know that two hosts have our name."""
 UNDECIDED_SECONDS: Final = 30.0
-"""A new set in stages is for nobody until an operator has seen it; we say after so long that none has."""
+"""After so long, a new staged set that no operator has decided about is reported; until then it is for no
+host."""
 FOLLOWING_SECONDS: Final = 60.0
-"""Where a default is made, every host reads the revisions of all its sets, and has what they say already."""
+"""How long to wait when a default is made: every host then reads the revisions of all its sets at once."""
 SPREAD_SECONDS: Final = 2.0
-"""All hosts of a stage hear at one moment that it is their turn, and each reads the whole revision."""
+"""How long to spread the reads: all hosts of a stage hear of their turn at once, and each reads the whole
+revision."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredChanges:
-    """Listens to the API."""
+    """Listens to changes in the API."""
 
     declared: Declarations
     requests: Requests
@@ -42,7 +44,7 @@ class DeclaredChanges:
     """Whether another machine reports under our name."""
 
     def start(self) -> None:
-        """Listen to everything that may change what is wanted."""
+        """Listen to everything that may change the wanted state."""
         sources = self.declared.sources
         sources.config_sets.subscribe(self._on_config_set)
         sources.nodes.subscribe(self._on_node)
@@ -51,7 +53,7 @@ class DeclaredChanges:
     def _on_config_set(self, change: Change[ConfigSet]) -> None:
         old, new, host = change.old, change.new, self.declared.own
         known = self.declared.known_sets
-        brake = known is not None and known.heard(old, new)  # whomever it is for
+        brake = known is not None and known.heard(old, new)  # whichever host it is for
         if host is None or brake:
             self.requests.pass_soon()
             return
@@ -59,14 +61,15 @@ class DeclaredChanges:
             self._on_staged_set(old, new, host)
             return
         if old and new and _says(old) == _says(new):
-            return  # only its status: that is the operator's
+            return  # only its status changed, which the operator writes
         if any(one is not None and matching.matches(one, host.labels) for one in (old, new)):
-            # Where others follow a default, this one will in a moment: only if not, somebody has to ask.
+            # Where others follow a default, this set will do so in a moment; only if it does not, the API
+            # must be asked.
             follows = new is not None and new.spec.rollout is None and self.declared.staged.has_default
             self.requests.pass_soon(UNDECIDED_SECONDS if follows else SETTLE_SECONDS)
 
     def _on_staged_set(self, old: ConfigSet | None, new: ConfigSet | None, host: ObjectMeta) -> None:
-        """Ask for a pass if something else is for this host; until it is decided, it keeps what it has."""
+        """Ask for a pass if other content is for this host; until that is decided, it keeps what it has."""
         one = new or old
         kept = self.declared.staged.kept_of(one) if one is not None else None
         peers = self._peers(old, new)
@@ -83,13 +86,13 @@ class DeclaredChanges:
             self.requests.pass_soon(SETTLE_SECONDS + _spread(new, host))
 
     def _peers(self, *sets: ConfigSet | None) -> Peers:
-        """Return all sets, if one of these moves together with others."""
+        """Return all sets if one of these moves together with others."""
         if not any(one is not None and choosing.is_grouped(one) for one in sets):
             return choosing.ALONE
         return choosing.by_name(self.declared.sources.config_sets.values())
 
     def _lags(self, config_set: ConfigSet, host: ObjectMeta, peers: Peers) -> bool:
-        """Tell whether another revision of a set is for this host than it has."""
+        """Tell whether a revision of a set is for this host that it does not have."""
         if not choosing.in_stages(config_set):
             return False
         kept = self.declared.staged.kept_of(config_set)
@@ -125,13 +128,13 @@ _HELD: Final = object()
 
 
 def _members(old: ConfigSet | None, new: ConfigSet | None, peers: Peers) -> Iterable[ConfigSet]:
-    """Return the sets that move together with one: what is published of it decides about them, too."""
+    """Return the sets that move with a set: their status decides about them, too."""
     known = [choosing.members_of(one, peers) for one in (old, new) if one is not None]
     return {one.metadata.name: one for each in known for one in each}.values()
 
 
 def _wanted(config_set: ConfigSet | None, kept: ConfigSet | None, host: ObjectMeta, peers: Peers) -> object:
-    """Return what of a set is for a host that has `kept` of it; None = nothing."""
+    """Return the content of a set for a host that has `kept` of it; None = none."""
     if config_set is None or is_leaving(config_set):
         return None
     choice = choosing.for_host(config_set, kept, host, peers)
@@ -147,13 +150,13 @@ def _wanted(config_set: ConfigSet | None, kept: ConfigSet | None, host: ObjectMe
 
 
 def _only_follows(old: ConfigSet, new: ConfigSet, kept: ConfigSet) -> bool:
-    """Tell whether a set begins to follow the default of its namespace, and says what the host has."""
+    """Tell whether a set begins to follow the default of its namespace, while its content stays."""
     begins = new.spec.rollout is None and choosing.in_stages(new) and not choosing.in_stages(old)
     return begins and choosing.is_for_all(new) and choosing.has_same(new, kept)
 
 
 def _spread(config_set: ConfigSet | None, host: ObjectMeta) -> float:
-    """Return how long to wait with a change for which others have their turn as well; none to return."""
+    """Return how long to wait with a change that others may take at the same time; no wait for a return."""
     status = config_set.status.rollout if config_set is not None else None
     if status is None or status.next is None or not choosing.has_turn(status, host):
         return 0.0
@@ -163,11 +166,11 @@ def _spread(config_set: ConfigSet | None, host: ObjectMeta) -> float:
 
 
 def _says(config_set: ConfigSet) -> tuple[object, ...]:
-    """Return what of a set is not the operator's."""
+    """Return the part of a set that the operator does not write."""
     return config_set.spec, config_set.metadata.labels, is_leaving(config_set)
 
 
 def _called_silent(node: ManagedNode) -> bool:
-    """Tell whether the operator took our word back: of a host that was frozen nothing else has changed."""
+    """Tell whether the operator marked us as silent: for a host that was frozen, nothing else changes."""
     ready = conditions.get(node.status.conditions, conditions.READY)
     return ready is not None and ready.reason == AGENT_SILENT

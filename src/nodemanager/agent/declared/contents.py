@@ -1,4 +1,4 @@
-"""What files shall contain: literally, from a key of a Secret or ConfigMap, or what a template makes."""
+"""Makes the contents of files: literal, from a key of a Secret or ConfigMap, or from a template."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from nodemanager.rendering.renderer import Rendering
 
 @dataclass(slots=True)
 class Contenter:
-    """Makes the contents of files; renders again only what has other inputs than before."""
+    """Makes the contents of files; a template is rendered again only if its inputs have changed."""
 
     renderer: Rendering
     cache: RenderCache = field(default_factory=RenderCache)
     secret_cache: RenderCache = field(default_factory=RenderCache)
-    """What was made of Secrets: apart, so that it can be forgotten with them."""
+    """Contents made of Secrets: kept separately, so that they can be forgotten with these."""
 
     async def make(self, desired: Desired, inputs: DeclaredInputs, node: ManagedNode) -> Contents:
-        """Return the content of every file, or why it cannot be had; what is to be rendered goes together."""
+        """Return the content of every file, or why there is none; all templates are rendered together."""
         if inputs.withheld:
             self.secret_cache.clear()
         made: dict[str, Content | Failure] = {}
@@ -60,7 +60,7 @@ class Contenter:
     async def _references(
         self, files: Sequence[Item[File]], node: ManagedNode, lax: frozenset[str]
     ) -> list[templates.References]:
-        """Return for each file what it refers to; all names that are templates are rendered at once."""
+        """Return the references of each file; all names that are templates are rendered at once."""
         data = references.visible(node)
         todo = [
             references.jobs([item.declaration], data, _owner(item), lax=_lax(item, lax)) for item in files
@@ -95,7 +95,7 @@ class Contenter:
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A file that is to be rendered, and where what comes of it is kept."""
+    """A file that has to be rendered, and the place where its result is kept."""
 
     file: File
     job: Job
@@ -110,12 +110,12 @@ def _owner(item: Item[File]) -> str:
 
 
 def _lax(item: Item[File], lax: frozenset[str]) -> bool:
-    """Tell whether all sets that declare a file say that what its template misses is empty."""
+    """Tell whether all sets that declare a file want missing values in its template to be empty."""
     return bool(lax) and lax.issuperset(item.sources)
 
 
 def _literal(file: File) -> Content | Failure:
-    """Return what the declaration itself says."""
+    """Return the content in the declaration itself."""
     if not file.content_base64:
         return _content(file.content, secret=False)
     try:
@@ -129,7 +129,7 @@ def _literal(file: File) -> Content | Failure:
 def _value(
     file: File, source: ContentFrom, needed: templates.References, inputs: DeclaredInputs
 ) -> Content | Failure:
-    """Return the value of the one key that a file takes its content from, as it is."""
+    """Return the value of the one key that a file takes its content from, unchanged."""
     values: Mapping[str, str | bytes]
     if source.secret_key_ref is not None:
         kind, key, names = "Secret", source.secret_key_ref.key, needed.secrets
@@ -151,7 +151,7 @@ def _value(
 
 
 def _lacking(file: File, needed: templates.References, inputs: DeclaredInputs) -> Failure | None:
-    """Return why a file cannot be had for want of what it refers to."""
+    """Return which missing reference leaves a file without content."""
     verb = "render" if file.template else "fill"
     if needed.errors:
         passing = any(isinstance(error, NotRendered) for error in needed.errors)

@@ -1,4 +1,4 @@
-"""What is declared for this host: which ConfigSets match, what they refer to, what the host shall be then."""
+"""What is declared for this host: the matching ConfigSets, what they refer to, and the state that follows."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What one pass shall bring about."""
+    """The state that one pass should reach."""
 
     sets: Sequence[ConfigSet]
     desired_state: DesiredState
     waits: Mapping[str, ChangeWait] = field(default_factory=dict)
-    """Why sets have another revision than they shall have, by name."""
+    """Why sets do not have the revision that they should have, by name."""
     told: SetsTold | None = None
-    """What the API says of all sets; None = it is not there to say anything."""
+    """What the API reports about all sets; None = it is not reachable."""
     basis: object = None
-    """What that follows from."""
+    """The values that the result depends on."""
 
 
 @dataclass(slots=True)
 class Declarations:
-    """Asks the API, and while it is away what the host remembers of it."""
+    """Reads declarations from the API, and from the host's memory while the API is away."""
 
     node: NodeObject
     identity: Identity
@@ -49,36 +49,36 @@ class Declarations:
     staged: StagedSets
     desired_states: DesiredStateCache
     first_look: Callable[[ManagedNode], Awaitable[ManagedNode]]
-    """Fills in the status of a host that has not reported yet: its templates need not wait for that."""
+    """Fills in the status of a host that has not reported yet, so that its templates need not wait."""
     heard: Callable[[ManagedNode], None] = lambda _node: None
-    """Told of our ManagedNode before anything is done about it."""
+    """Called with our ManagedNode before the pass acts on it."""
     chose: Callable[[Sequence[ConfigSet]], None] = lambda _sets: None
-    """Told which sets are for this host, or were, before anything is done about them."""
+    """Called with the sets for this host, now or before, before the pass acts on them."""
     known_sets: KnownSets | None = None
-    """Tells which sets there are no longer; None = nobody wants to know."""
+    """Returns which sets do not exist any more; None = nobody asks."""
     own: ObjectMeta | None = None
-    """Who the host was in the last pass; None before the first."""
+    """The identity of the host in the last pass; None before the first."""
 
     @property
     def offline(self) -> bool:
-        """Whether the API is not to be asked for anything now."""
+        """Whether no request should be sent to the API now."""
         return self.sources.reachability.offline
 
     async def own_node(self) -> ManagedNode:
-        """Return our ManagedNode; without the API as it was, with the labels that we give it anyway."""
+        """Return our ManagedNode; without the API, as it was, but with the labels that we give it."""
         known = self.node.known() or self.sources.memory.node
         if known is None or not self.offline:
             try:
                 node = await self.node.ensure()
                 return node if node.status.release else await self.first_look(node)
             except errors.KubeError:
-                # Whatever became of our request, `offline` follows from it.
+                # `offline` follows from the result of our request.
                 if known is None or not self.offline:
                     raise
         return DeclaredInputs(nodes=(known,)).node(self.identity)
 
     async def current(self, node: ManagedNode) -> Declared:
-        """Return what is declared for our ManagedNode as of now, and remember it."""
+        """Return what is declared for our ManagedNode now, and remember it."""
         self.heard(node)
         told_of, (node, inputs) = node, await self._known(node)
         self.own = node.metadata
@@ -86,19 +86,19 @@ class Declarations:
         staying = [one for one in everything if not is_leaving(one)]
         chosen = await self.staged.choose(staying, node.metadata)
         sets = replace(inputs, config_sets=tuple(chosen)).matching(node)
-        # What is remembered is not all that there is: a set that is missing there is not gone.
+        # The memory does not have all sets: a set that is missing there need not be deleted.
         known, basis = self.known_sets if node is told_of else None, self._basis(inputs)
         self.chose(sets if known is None else known.concerned(everything, sets))
         told = await known.ask(everything, sets, node.metadata) if known is not None else None
         await self.sources.follow(await self.desired_states.references(sets, node))
-        # Once more: what was referred to for the first time is there only now.
+        # Again: objects that were referred to for the first time are only here now.
         inputs = self.sources.inputs().knowing(node)
         desired_state = await self.desired_states.make(sets, inputs, node)
         await self._remember(sets, inputs, node)
         return Declared(sets, desired_state, self.staged.waits, told, basis)
 
     def is_current(self, declared: Declared) -> bool:
-        """Tell whether what decides which sets are for this host has not changed since a pass began."""
+        """Tell whether the choice of sets for this host has not changed since a pass began."""
         if self.offline or self.sources.config_sets.interrupted:
             return False
         return declared.basis == self._basis(self.sources.inputs())
@@ -131,7 +131,7 @@ class Declarations:
         return node, self.sources.inputs()
 
     async def _remember(self, sets: Sequence[ConfigSet], inputs: DeclaredInputs, node: ManagedNode) -> None:
-        """Keep what this pass is made of for a start without the API."""
+        """Keep the inputs of this pass for a start without the API."""
         memory = self.sources.memory
         if self.sources.live:
             kept, own = self.desired_states.basis(inputs, node)

@@ -1,4 +1,4 @@
-"""Everything that is wanted of a host at one moment, wherever it comes from: an API, or manifests."""
+"""All inputs of a host's wanted state at one moment, from an API or from manifests."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from nodemanager.plan.set_doubts import SetsTold
 
 @dataclass(frozen=True, slots=True)
 class DeclaredInputs:
-    """What is declared, and what templates may read."""
+    """The declarations, and the objects that templates may read."""
 
     config_sets: tuple[ConfigSet, ...] = ()
     nodes: tuple[ManagedNode, ...] = ()
     secrets: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
-    """By name of the Secret; one that is missing does not exist or may not be read."""
+    """By name of the Secret; a missing one does not exist or may not be read."""
     config_maps: Mapping[str, Mapping[str, str | bytes]] = field(default_factory=dict)
-    """By name of the ConfigMap; what is bytes was in its binaryData."""
+    """By name of the ConfigMap; bytes come from its binaryData."""
     told: SetsTold | None = None
-    """What an API says of all sets, also of those that are not for this host; None = none was asked."""
+    """What an API reports about all sets, also those for other hosts; None = no API was asked."""
     withheld: str = ""
     """Why no Secret is here although some are known; empty = all are here."""
 
@@ -40,12 +40,12 @@ class DeclaredInputs:
         return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=labels))
 
     def knowing(self, node: ManagedNode) -> DeclaredInputs:
-        """Return the same with this ManagedNode in place of the one of its name, or beside the others."""
+        """Return the same with this ManagedNode added, in place of one with its name."""
         others = tuple(one for one in self.nodes if one.metadata.name != node.metadata.name)
         return replace(self, nodes=(*others, node))
 
     def matching(self, node: ManagedNode) -> list[ConfigSet]:
-        """Return the ConfigSets that are meant for a host."""
+        """Return the ConfigSets that select a host."""
         labels = node.metadata.labels
         known = (one for one in self.config_sets if not isinstance(one, ForeignSet))
         return [one for one in known if matching.matches(one, labels)]

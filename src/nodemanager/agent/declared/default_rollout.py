@@ -1,4 +1,4 @@
-"""Whether the namespace has a default by which changes reach hosts in stages: asked for when it matters."""
+"""Whether the namespace has a default that stages changes; the API is asked when it matters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nodemanager.kube import errors
 
 
 async def is_staged(client: Client, namespace: str) -> bool:
-    """Ask the API whether the default applies now; raise KubeError if it cannot be asked."""
+    """Ask the API whether the default applies now; raise KubeError if that fails."""
     try:
         found = await client.get(ROLLOUT_POLICIES, DEFAULT, namespace)
     except errors.NotFound:
@@ -18,7 +18,7 @@ async def is_staged(client: Client, namespace: str) -> bool:
     except errors.Forbidden:
         if await _is_served(client):
             raise
-        return False  # definitions and rights are of a version that has no such kind
+        return False  # definitions and rights are of a version without this kind
     return rolloutpolicy.in_force(found) is not None
 
 

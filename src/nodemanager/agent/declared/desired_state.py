@@ -1,7 +1,7 @@
-"""What a host shall be, worked out once and kept until something that it was made of changes.
+"""The wanted state of a host, calculated once and kept until one of its inputs changes.
 
 Merging, rendering and hashing a thousand declarations costs more than looking at a thousand files, and
-nearly every pass would do it for nothing. This is the one place that decides what is still good.
+nearly every pass would do it in vain. Only this module decides which results are still valid.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from nodemanager.rendering import referring
 
 @dataclass(frozen=True)
 class DesiredState:
-    """What one pass shall bring about, and how each part of it is declared."""
+    """The state that one pass should reach, and the declaration of each part."""
 
     desired: Desired
     contents: Contents
     declared: Mapping[ResourceId, drift.Declared]
-    """How each resource is declared, content included."""
+    """The declaration of each resource, content included."""
     kinds: HostKinds = KINDS
 
     @functools.cached_property
     def observed(self) -> frozenset[ResourceId]:
-        """What is reported and left alone when somebody else changes it."""
+        """Resources whose foreign changes are reported and left alone."""
         return frozenset(self.left)
 
     @functools.cached_property
     def left(self) -> Mapping[ResourceId, Item[Any]]:
-        """The same, with what is to become of it."""
+        """The same, with what has to become of it."""
         groups = self.desired.items.values()
         return {item.id: item for group in groups for item in group if item.observe}
 
@@ -58,19 +58,19 @@ class DesiredState:
 
     @functools.cached_property
     def lens(self) -> Lens:
-        """What narrows it to a few resources; made with the first repair."""
+        """Narrows the state to a few resources; made with the first repair."""
         return Lens(self.desired, self.kinds)
 
 
 @dataclass(slots=True)
 class DesiredStateCache:
-    """Works out desired states, and keeps the last one."""
+    """Calculates wanted states, and keeps the last one."""
 
     contenter: Contenter
     templated: bool = False
-    """Some file is made by a template or from a reference, so that what it reads matters."""
+    """Whether a file comes from a template or a reference, so that its inputs matter."""
     reads_peers: bool = False
-    """Some template reads other nodes."""
+    """Whether a template reads other nodes."""
     kinds: HostKinds = KINDS
     _sets: tuple[ConfigSet, ...] | None = None
     _needed: templates.References = field(default_factory=templates.References)
@@ -80,7 +80,7 @@ class DesiredStateCache:
     _node: ManagedNode | None = None
     _inputs: DeclaredInputs = field(default_factory=DeclaredInputs)
     _passing: bool = False
-    """Some content could not be had for now, so that it is tried again."""
+    """Whether some content was not available for a moment, so that it is tried again."""
 
     @property
     def desired(self) -> Desired:
@@ -89,17 +89,17 @@ class DesiredStateCache:
 
     @property
     def sets(self) -> tuple[ConfigSet, ...]:
-        """The sets that were last taken."""
+        """The sets of the last calculation."""
         return self._sets or ()
 
     @property
     def last(self) -> DesiredState | None:
-        """What the last pass was to bring about; None before the first."""
+        """The state that the last pass should reach; None before the first."""
         return self._desired_state
 
     @property
     def pins(self) -> list[WantedPackage]:
-        """The packages that are wanted at a certain version."""
+        """The packages that must have a certain version."""
         packages = (item.declaration for item in self._desired.packages)
         return [WantedPackage(one.name, one.version) for one in packages if one.version]
 
@@ -117,10 +117,10 @@ class DesiredStateCache:
     async def make(
         self, sets: Sequence[ConfigSet], inputs: DeclaredInputs, node: ManagedNode
     ) -> DesiredState:
-        """Return what these sets want of a host."""
+        """Return the state that these sets want for a host."""
         self._take(sets)
         if self._desired_state is None or not self._still_holds(inputs, node):
-            # Of a set that is rolled out in stages, what counts is the revision that this host has.
+            # For a staged set, the revision that this host has counts.
             given = replace(inputs, config_sets=tuple(sets))
             contents = await self.contenter.make(self._desired, given, node)
             declared = drift.declarations(self._desired, contents, self.kinds)
@@ -132,7 +132,7 @@ class DesiredStateCache:
     def basis(self, inputs: DeclaredInputs, node: ManagedNode) -> tuple[DeclaredInputs, ManagedNode]:
         """Return the inputs of the last desired state, from which it can be made again elsewhere.
 
-        The status of the node is among them as far as templates were rendered from it.
+        They include the parts of the node's status from which templates were rendered.
         """
         status = self._node.status if self.templated and self._node is not None else ManagedNodeStatus()
         peers = self._inputs.nodes if self.reads_peers else ()
@@ -140,7 +140,7 @@ class DesiredStateCache:
         return kept, msgspec.structs.replace(node, status=status)
 
     def _take(self, sets: Sequence[ConfigSet]) -> None:
-        """Merge again if these are other sets than last time."""
+        """Merge again if the sets differ from the last ones."""
         if self._sets is not None and len(sets) == len(self._sets) and all(map(_same_set, sets, self._sets)):
             return
         self._sets = tuple(sets)

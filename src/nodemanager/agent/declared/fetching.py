@@ -1,4 +1,4 @@
-"""Everything that is wanted of a host, asked for once: for a command that looks and goes."""
+"""Reads all inputs of a host's wanted state once: for a command that looks and ends."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def fetch(client: Client, namespace: str, identity: Identity, renderer: Re
         try:
             secrets[name] = (await client.get(SECRETS, name, namespace)).values
         except UNREADABLE:
-            continue  # the file that needs it says so
+            continue  # the file that needs it reports that
     for name in needed.config_maps:
         try:
             config_maps[name] = (await client.get(CONFIG_MAPS, name, namespace)).values

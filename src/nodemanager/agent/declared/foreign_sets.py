@@ -1,7 +1,7 @@
-"""ConfigSets that are meant for other hosts: of these, a host keeps whom they are for, and nothing else.
+"""ConfigSets for other hosts: a host keeps only the fields that say which hosts they select.
 
-With other labels of the host, or of the set, that changes. One that is for it now is read whole before
-anything is done about it (`DeclaredSources.complete`).
+Labels of the host, or of the set, can change that. A set that is now for this host is read completely before
+the agent acts on it (`DeclaredSources.complete`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nodemanager.kube.objects import ObjectMeta
 
 _NOTHING = ConfigSetSpec()
 _LARGE = frozenset(("data", "data_from", "notifies"))
-"""Settings that say nothing about whom a set is for, or when."""
+"""Settings that do not decide which hosts a set selects, or when."""
 _EMPTIED = {
     name: getattr(_NOTHING, name)
     for name in ConfigSetSpec.__struct_fields__
@@ -27,11 +27,11 @@ _META = ObjectMeta()
 
 
 class ForeignSet(ConfigSet):
-    """A set that is not for this host, without what it declares. What there is of it is true."""
+    """A set for other hosts, without its declarations. The fields that it has are true."""
 
 
 def concerns(config_set: ConfigSet, labels: Mapping[str, str]) -> bool:
-    """Tell whether a set is for a host with these labels, or a revision of it that hosts may have now."""
+    """Tell whether a set, or a revision of it that hosts may have now, is for a host with these labels."""
     if matching.matches(config_set, labels):
         return True
     status = config_set.status.rollout
@@ -39,14 +39,14 @@ def concerns(config_set: ConfigSet, labels: Mapping[str, str]) -> bool:
 
 
 def trimmed(config_set: ConfigSet, labels: Mapping[str, str]) -> ConfigSet:
-    """Return what a host with these labels keeps of a set: all of it, if it is for this host."""
+    """Return the parts of a set that a host with these labels keeps: all, if it is for this host."""
     if isinstance(config_set, ForeignSet) or concerns(config_set, labels):
         return config_set
     meta, status = config_set.metadata, config_set.status.rollout
-    if status is not None:  # what hosts decide by stays; what people read does not
+    if status is not None:  # fields that hosts decide by stay; texts for people do not
         status = msgspec.structs.replace(status, message="", turns=[], counts=None)
     return ForeignSet(
-        # Annotations may be as large as the set: kubectl keeps a copy of it there.
+        # Annotations may be as large as the set, because kubectl keeps a copy of it there.
         metadata=msgspec.structs.replace(meta, annotations=_META.annotations),
         spec=msgspec.structs.replace(config_set.spec, **_EMPTIED),
         status=_NO_STATUS if status is None else ConfigSetStatus(rollout=status),

@@ -1,6 +1,6 @@
-"""What the API says of ConfigSets to a host that has things because of them: which there are, and which went.
+"""Which ConfigSets exist and which were deleted, as far as a host that has parts of them can believe the API.
 
-A list that failed says nothing. What `plan/set_doubts.py` finds hard to believe is believed after half an
+A list that failed proves nothing. The agent believes what `plan/set_doubts.py` doubts after half an
 hour without interruption, if a second list says the same; some of it only if a person says that it is meant.
 """
 
@@ -41,10 +41,10 @@ from nodemanager.plan.stages import KINDS
 
 log = logging.getLogger(__name__)
 CONFIRM_SECONDS: Final = 1800.0
-"""So long is waited with what is hard to believe: by then, what GitOps keeps is back."""
+"""How long a doubtful change must last: by then, GitOps tools have restored what they keep."""
 
 AGAIN_SECONDS: Final = 30.0
-"""After what a host may have missed, it looks again so much later."""
+"""After a possibly missed change, the host looks again so much later."""
 
 
 def policy(spec: ConfigSetSpec) -> Prune:
@@ -55,7 +55,7 @@ def policy(spec: ConfigSetSpec) -> Prune:
 
 
 def owner(config_set: ConfigSet) -> Owner:
-    """Return how a set is called in the records of a host."""
+    """Return the name of a set in the records of a host."""
     return set_doubts.owner(config_set.metadata.name, config_set.metadata.uid)
 
 
@@ -63,9 +63,9 @@ def told(
     everything: Sequence[ConfigSet], chosen: Sequence[ConfigSet], host: ObjectMeta,
     unreadable: Mapping[str, str] | None = None,
 ) -> SetsTold:  # fmt: skip
-    """Return what follows from all sets that there are, and from those of them that are for a host.
+    """Return what follows from all existing sets, and from those of them that are for a host.
 
-    Of a set in stages, a host takes back no more than both its revision and the newest one allow.
+    A host takes back only what both its revision of a staged set and the newest one allow.
     """
     here, peers = {owner(one): one for one in chosen}, choosing.by_name(everything)
     sets, records, unsure = dict[Owner, SetTold](), dict[Owner, SetRecord](), dict(unreadable or {})
@@ -96,7 +96,7 @@ def told(
 def _coming(
     everything: Sequence[ConfigSet], here: Mapping[Owner, ConfigSet], host: ObjectMeta
 ) -> dict[ResourceId, set[str]]:
-    """Return what sets declare for a host that has something else of them, or nothing yet."""
+    """Return what sets will declare for a host that has another revision of them, or none yet."""
     found: dict[ResourceId, set[str]] = {}
     for one in everything:
         has_it = here.get(owner(one)) is one
@@ -110,7 +110,7 @@ def _coming(
 
 
 def _why_unsure(config_set: ConfigSet, host: ObjectMeta, peers: Peers) -> str:
-    """Return why a set that is not for a host may be so by mistake; empty = it says so itself."""
+    """Return why a set may be for other hosts by mistake; empty = its own spec says so."""
     if choosing.in_stages(config_set):
         revision = choosing.chosen(config_set, host, peers).revision
         if revision is None or choosing.is_meant(revision, host.labels):
@@ -125,60 +125,60 @@ def _why_unsure(config_set: ConfigSet, host: ObjectMeta, peers: Peers) -> str:
 
 
 async def listed(client: Client, namespace: str) -> frozenset[Owner]:
-    """Return all sets, asked for now; of those that cannot be read, the name."""
+    """Return all sets, read now; for unreadable ones, the name."""
     page = await client.list(CONFIG_SETS, Selection(namespace))
     return frozenset((*map(owner, page.items), *(one.key.name for one in page.malformed)))
 
 
 @dataclass(slots=True)
 class _Wait:
-    """A doubt that time may end."""
+    """A doubt that ends with time."""
 
     since: float
     until: str
-    """When it ends, for people."""
+    """Its end, for people."""
 
 
 @dataclass(slots=True)
 class KnownSets:
-    """Asks the API, and doubts what it says if that is too bad to be true."""
+    """Asks the API, and doubts answers that would remove too much."""
 
     sources: DeclaredSources
     ledger: OwnershipLedger
     listed: Callable[[], Awaitable[frozenset[Owner]]]
-    """Lists all sets anew."""
+    """Reads the list of all sets anew."""
     again: Callable[[float], None] = lambda _seconds: None
     """Asks for another pass after so many seconds."""
     clock: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
     confirm: float = CONFIRM_SECONDS
     _lowest: dict[Owner, Prune] = field(default_factory=dict)
-    """The least that sets allowed to be taken back since the last look."""
+    """The smallest prune policy that sets had since the last look."""
     _waits: dict[tuple[Owner, str], _Wait] = field(default_factory=dict)
-    """By set, and why it is doubted."""
+    """The doubts, by set and reason."""
     _confirmed: set[Owner] = field(default_factory=set)
-    """What is missing from a new list, too."""
+    """Sets that a new list does not have, either."""
     _there: frozenset[Owner] | None = None
-    """What a new list has, once one was asked for."""
+    """The content of a new list, after one was requested."""
     _steady: float | None = None
-    """Since when nothing went unseen, as of the last look; None before the first."""
+    """Since when no change was missed, as of the last look; None before the first."""
 
     def concerned(self, everything: Sequence[ConfigSet], chosen: Sequence[ConfigSet]) -> list[ConfigSet]:
         """Return the sets whose windows matter here: also others that left something here, or are leaving."""
         try:
             records = self.ledger.sets
-        except OwnershipLedgerError:  # nothing is taken back then
+        except OwnershipLedgerError:  # then nothing is taken back
             return list(chosen)
         here = {owner(one) for one in chosen}
         others = [one for one in everything if owner(one) not in here]
         return [*chosen, *(one for one in others if owner(one) in records or is_leaving(one))]
 
     def heard(self, old: ConfigSet | None, new: ConfigSet | None) -> bool:
-        """Keep what a set says in case that it is gone at the next look; tell whether that has to be soon."""
+        """Remember a set, in case it is gone at the next look; tell whether that look has to be soon."""
         seen = {owner(one): policy(one.spec) for one in (old, new) if one is not None}
         try:
             known = {one: least for one, least in seen.items() if one in self.ledger.sets}
-        except OwnershipLedgerError:  # nothing is taken back then
+        except OwnershipLedgerError:  # then nothing is taken back
             return False
         for one, least in known.items():
             self._lowest[one] = min(least, self._lowest.get(one, least))
@@ -187,7 +187,7 @@ class KnownSets:
     async def ask(
         self, everything: Sequence[ConfigSet], chosen: Sequence[ConfigSet], host: ObjectMeta
     ) -> SetsTold | None:
-        """Return what the API says now; None = it says nothing, so nothing is taken back."""
+        """Return what the API reports now; None = it reports nothing, so nothing is taken back."""
         sources = self.sources
         missed = self._missed()
         if missed or not sources.live or sources.reachability.offline or sources.config_sets.refused:
@@ -203,18 +203,18 @@ class KnownSets:
         try:
             return await self._judged(found)
         except OwnershipLedgerError as error:
-            log.warning("cannot tell what nobody declares any more: %s", error)
-            self.ledger.expect(found.records)  # whoever prunes changes nothing that cannot be taken down
+            log.warning("cannot find out what no set declares any more: %s", error)
+            self.ledger.expect(found.records)  # a set that prunes changes only what can be taken back
             return None
 
     def _missed(self) -> bool:
-        """Tell whether sets may have changed unseen: what is known of them may be old for a moment more."""
+        """Tell whether changes of sets may have been missed: what we know may be old for a moment more."""
         cache, before = self.sources.config_sets, self._steady
         self._steady = cache.steady_since
         return cache.interrupted or before not in (None, self._steady)
 
     async def _judged(self, found: SetsTold) -> SetsTold:
-        """Return what the API says, with what is doubted of it, and what is to be remembered."""
+        """Return what the API reports, with the doubts about it, and what to remember."""
         owners, doubts, self._there = self.ledger.owners, dict[Owner, str](), None
         before = self._before(found)
         known = set_doubts.doubts(owners, before, found)
@@ -233,7 +233,7 @@ class KnownSets:
         return replace(found, doubts={**self._shut(found), **doubts}, records=records)
 
     def _before(self, found: SetsTold) -> dict[Owner, SetRecord]:
-        """Return what was last known of sets; those that are gone may have said less since then."""
+        """Return the last known policies of sets; deleted ones may have had smaller ones since."""
         sets = self.ledger.sets
         self._lowest = {
             one: least for one, least in self._lowest.items() if one in sets and one not in found.sets
@@ -252,7 +252,7 @@ class KnownSets:
         return wait.since + self.confirm - self.clock()
 
     def _shut(self, found: SetsTold) -> dict[Owner, str]:
-        """Return the sets that are gone and whose window, as it was last known, is not open now."""
+        """Return the deleted sets whose window, as it was last known, is shut now."""
         now, said = datetime.fromtimestamp(self.wall(), UTC), dict[Owner, str]()
         for one, record in self.ledger.sets.items():
             if one in found.sets or enforcement.is_open(record.enforcement, now):
@@ -265,7 +265,7 @@ class KnownSets:
         return said
 
     def _said(self, one: Owner, doubt: Doubt, found: SetsTold) -> str:
-        """Return why nothing of a set is taken back now; empty = this lasts long enough."""
+        """Return why a set's resources are not taken back now; empty = the change has lasted long enough."""
         if doubt.person:
             remedy = "; if it is meant, run nodemanager orphans NODE --take-back"
             return doubt.why if found.node.leaving else doubt.why + remedy
@@ -279,7 +279,10 @@ class KnownSets:
         return f"{doubt.why}; if that is still so at {wait.until}, it is meant"
 
     async def _denied(self, one: Owner) -> str:
-        """Return why a set is not gone; empty = it is missing from a new list, too: the watch may be old."""
+        """Return why a set does not count as deleted; empty = a new list lacks it, too.
+
+        The watch may be old.
+        """
         name = set_doubts.name_of(one)
         try:
             if self._there is None:

@@ -1,11 +1,11 @@
-"""What a host knows without its API: what it shall be, with the Secrets that takes, and what it owes.
+"""What a host knows without its API: its wanted state, the Secrets for it, and reports that it owes.
 
     desired     ConfigSets that match, the own ManagedNode, ConfigMaps, other nodes if templates read them
     secrets     Secrets that templates read; encrypted if there is a key
-    owed        backups that were made and could not be reported yet
+    owed        backups that were made and are not reported yet
     held        which declarations held when the agent last looked
 
-Four small files below the state folder, each written when it would say something new. Contents of files
+Four small files below the state folder, each written when its content changes. Contents of files
 are not kept: rendering is pure, and takes a thousand templates less than a second.
 """
 
@@ -41,7 +41,7 @@ class _Desired(Struct):
     nodes: list[ManagedNode] = []
     config_maps: dict[str, dict[str, str]] = {}
     binary_data: dict[str, dict[str, bytes]] = {}
-    """What the same ConfigMaps hold in bytes."""
+    """The bytes in the same ConfigMaps."""
 
 
 class _Secrets(Struct):
@@ -57,14 +57,14 @@ class _Held(Struct):
 
 
 class HeldStore(Protocol):
-    """Where it is kept which declarations held: digests by the text of a resource's id."""
+    """Stores which declarations held: digests by the text of a resource's id."""
 
     def load_held(self) -> dict[str, str]:
-        """Return what the last process saved; nothing where that cannot be read."""
+        """Return what the last process saved; empty if it cannot be read."""
         ...
 
     def save_held(self, held: Mapping[str, str]) -> bool:
-        """Save it, if it is new, and tell whether it is on disk; a disk that fails costs a log line."""
+        """Save it if it is new, and tell whether it is on disk; a failing disk only costs a log line."""
         ...
 
 
@@ -74,23 +74,23 @@ class InputsMemory:
     def __init__(self, plain: Vault, secret: Vault | None, key: ObjectKey) -> None:
         self._plain = plain
         self._secret = secret
-        """None = Secrets are not kept: there should be a key, and it cannot be used."""
+        """None = Secrets are not kept, because their key cannot be used."""
         self._key = key
         self._failing: set[str] = set()
         found = self._load(plain, DESIRED, _Desired) or _Desired()
         if found.node.metadata.name != key.name or found.node.metadata.namespace != key.namespace:
             found = _Desired()
         self.node: ManagedNode | None = found.node if found.node.metadata.name else None
-        """Our own ManagedNode as we last knew it; None = we know nothing, and cannot do without the API."""
+        """Our own ManagedNode as we last knew it; None = unknown, so we need the API."""
         self._desired = found
         kept = self._load(secret, SECRETS, _Secrets) if secret is not None and self.node else None
         self._secrets = kept or _Secrets()
         owed = self._load(plain, OWED, _Owed)
         self.owed: Mapping[str, str] = owed.backups if owed else {}
-        """SHA-256 of what files contained before they were replaced, by path, that no status says yet."""
+        """SHA-256 of replaced contents of files, by path, that no status shows yet."""
 
     def inputs(self) -> DeclaredInputs:
-        """Return what was wanted when the API was last there."""
+        """Return the inputs from when the API last answered."""
         found = self._desired
         nodes = (found.node, *(one for one in found.nodes if one.metadata.name != self._key.name))
         config_maps: dict[str, dict[str, str | bytes]] = {
@@ -110,7 +110,7 @@ class InputsMemory:
             binary_data={name: _only(bytes, data) for name, data in inputs.config_maps.items()},
         )
         if self.node is None and not sets:
-            return  # nothing is declared, so that nothing of ours need be here
+            return  # nothing is declared, so no file of ours is needed here
         news = _unversioned(new) != _unversioned(self._desired)
         self.node, self._desired = node, new
         if news or DESIRED in self._failing:
@@ -127,7 +127,7 @@ class InputsMemory:
             self.forget_secrets()
 
     def forget_secrets(self) -> bool:
-        """Remove all Secrets, here and on disk; tell whether there were any."""
+        """Remove all Secrets, in memory and on disk; tell whether there were any."""
         had, self._secrets = bool(self._secrets.secrets), _Secrets()
         try:
             return (self._secret or self._plain).remove(SECRETS) or had
@@ -136,7 +136,7 @@ class InputsMemory:
             return had
 
     def owe(self, backups: Mapping[str, str], declared: Collection[str] = ()) -> int:
-        """Remember backups that the status shall tell when the API is there; the first of a file counts.
+        """Remember backups that the status must show when the API is back; the first one of a file counts.
 
         Only as many as the status has room for, those of `declared` files first; return how many are not.
         """
@@ -148,7 +148,7 @@ class InputsMemory:
         return len(everything) - len(owed)
 
     def settle(self) -> None:
-        """Take note that the status tells everything."""
+        """Remember that the status shows everything."""
         if self.owed:
             self.owed = {}
             try:
@@ -178,7 +178,7 @@ class InputsMemory:
             return None if data is None else msgspec.json.decode(data, type=kind)
         except (VaultError, *UNREADABLE, ValueError) as error:
             log.warning("%s; this host goes on without, until the API is there", error)
-            if name != SECRETS:  # the right key may come yet
+            if name != SECRETS:  # the right key may still come
                 vault.set_aside(name)
             return None
 
@@ -200,7 +200,7 @@ def _only(kind: type[T], data: Mapping[str, object]) -> dict[str, T]:
 
 
 def declaring_sets(vault: Vault, path: str) -> list[str]:
-    """Return the names of the ConfigSets that declared a file when the agent last heard of them."""
+    """Return the names of the ConfigSets that declared a file when the agent last read them."""
     try:
         data = vault.load(DESIRED)
         found = msgspec.json.decode(data, type=_Desired) if data else _Desired()
@@ -214,7 +214,7 @@ def declaring_sets(vault: Vault, path: str) -> list[str]:
 
 
 def _remembered(config_set: ConfigSet) -> ConfigSet:
-    """Return a set without what the operator counts; one in stages says which revision it is."""
+    """Return a set without the operator's counts; a staged one names its revision."""
     staged = is_staged(config_set.spec.rollout)
     return config_set if staged else msgspec.structs.replace(config_set, status=ConfigSetStatus())
 

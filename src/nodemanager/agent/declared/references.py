@@ -1,4 +1,4 @@
-"""Secrets and ConfigMaps that files refer to: each watched by name, and no other one."""
+"""Secrets and ConfigMaps that files refer to: each is watched by its name, and no others are."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from nodemanager.plan.templates import References
 from nodemanager.runtime.cache import Cache, CacheOptions
 
 FIRST_READ = 10.0
-"""Seconds that the first reading of what is newly referred to may take before a pass goes on without it."""
+"""Seconds that the first read of new references may take before a pass goes on without them."""
 
 
 class ReferenceWatch:
-    """Keeps one small watch per object that is referred to."""
+    """Keeps one small watch for each referenced object."""
 
     name = "referenced Secrets and ConfigMaps"
 
@@ -29,7 +29,7 @@ class ReferenceWatch:
         self._watched: dict[tuple[str, str], tuple[Cache[Any], asyncio.Task[None]]] = {}
 
     async def run(self) -> None:
-        """Stay until cancelled, then end all watches."""
+        """Run until cancelled, then end all watches."""
         try:
             await asyncio.get_running_loop().create_future()
         finally:
@@ -54,13 +54,14 @@ class ReferenceWatch:
                 wait.cancel()
 
     def hurry(self) -> None:
-        """Have what waits after a failure tried again now."""
+        """Let failed reads be tried again now."""
         for cache, _ in self._watched.values():
             cache.hurry()
 
     def _start(self, key: tuple[str, str], resource: Resource[Any]) -> Cache[Any]:
         selection = Selection(self._namespace, fields=f"metadata.name={key[1]}")
-        # The operator gives the right within seconds; until then who needs the object says that it waits.
+        # The operator grants the right within seconds; until then the file that needs the object reports the
+        # wait.
         options = CacheOptions(may_be_refused=True)
         cache: Cache[Any] = Cache(self._client, resource, selection, options=options)
         cache.subscribe(lambda _change: self._changed())
@@ -68,13 +69,13 @@ class ReferenceWatch:
         return cache
 
     def secrets(self, known: Mapping[str, Mapping[str, bytes]]) -> Mapping[str, Mapping[str, bytes]]:
-        """Return the Secrets that are there; as long as the API has not said, those that are `known`."""
+        """Return the existing Secrets; until the API has answered, those that are `known`."""
         return self._found("Secret", known)
 
     def config_maps(
         self, known: Mapping[str, Mapping[str, str | bytes]]
     ) -> Mapping[str, Mapping[str, str | bytes]]:
-        """Return the ConfigMaps that are there; as long as the API has not said, those that are `known`."""
+        """Return the existing ConfigMaps; until the API has answered, those that are `known`."""
         return self._found("ConfigMap", known)
 
     def _found(self, kind: str, known: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""What templates were rendered to by a process of the same program before this one.
+"""What an earlier process of the same program rendered from templates.
 
-A template makes of the same data always the same: no function of it knows the time, or anything by chance. So
-what one process rendered the next one need not; on most hosts that saves it the process that renders, too.
-Only texts are kept, none that a Secret went into, by the digest of all that went in, and for this very build:
+A template always makes the same from the same data: its functions know neither time nor chance. So
+the next process need not render it again; on most hosts it does not even start the process that renders.
+Only texts without Secrets are kept, by the digest of all their inputs, and only for this build, because
 another one may render otherwise.
 """
 
@@ -21,9 +21,9 @@ from nodemanager.kube.errors import UNREADABLE
 from nodemanager.plan.templates import RenderCache
 
 NAME: Final = "rendered"
-"""Of the file in the state folder."""
+"""The name of the file in the state folder."""
 MAX_BYTES: Final = 4 * 1024 * 1024
-"""More is not kept: hosts are small, and would read it at every start."""
+"""The largest file that is kept: hosts are small, and read it at every start."""
 
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
@@ -37,16 +37,16 @@ class RenderedMemory:
     name = "rendered memory"
 
     def __init__(self, vault: Vault, program: str = native.BUILD) -> None:
-        """`program` tells a build from every other; if it is empty nobody can tell, and nothing is kept."""
+        """Take an id of the build as `program`; without one the build is unknown, and nothing is kept."""
         self._vault = vault
         self._program = program
         before = self._load() if program else {}
         self.knows_any = bool(before)
-        """Whether there is likely to be nothing to render."""
+        """Whether there is probably nothing to render."""
         self.cache = RenderCache(before=before)
 
     def keep(self) -> None:
-        """Keep what was asked for in this process; where that fails, it is rendered again the next time."""
+        """Keep what this process used; if that fails, the next one renders it again."""
         if not self._program:
             return
         texts = {key: made.encode(errors="surrogatepass") for key, made in self.cache.texts().items()}
@@ -62,7 +62,7 @@ class RenderedMemory:
         self._vault.close()
 
     async def run(self) -> None:
-        """Stay until cancelled, then keep what there is: once, as memory cards wear out."""
+        """Run until cancelled, then save everything once, as memory cards wear out."""
         try:
             await asyncio.get_running_loop().create_future()
         finally:

@@ -1,4 +1,4 @@
-"""Where declarations come from: the API, or, until it has answered, what the host remembers of it."""
+"""The source of declarations: the API, or the memory of the host until the API has answered."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from nodemanager.plan.templates import References
 from nodemanager.runtime.cache import Cache
 
 LIST_SECONDS = 10.0
-"""Seconds that an API which answers gets for its lists, before a host that can goes on without them."""
+"""Seconds for the lists of an API that answers, before a host with enough memory goes on without them."""
 
 
 @dataclass(slots=True)
 class DeclaredSources:
-    """Everything that may say what a host shall be."""
+    """Everything that can say what the wanted state of a host is."""
 
     config_sets: Cache[ConfigSet]
     nodes: Cache[ManagedNode]
@@ -37,11 +37,11 @@ class DeclaredSources:
 
     @property
     def live(self) -> bool:
-        """Whether the API has told everything once; from then on, what it told last is what counts."""
+        """Whether the API has reported everything once; from then on, its last report counts."""
         return self.config_sets.has_synced and self.nodes.has_synced
 
     def inputs(self) -> DeclaredInputs:
-        """Return what is wanted as of now."""
+        """Return the inputs of the wanted state now."""
         inputs = known = self.memory.inputs()
         if self.live:
             inputs = DeclaredInputs(
@@ -54,9 +54,9 @@ class DeclaredSources:
         return replace(inputs, secrets={}, withheld=withheld) if withheld else inputs
 
     async def complete(self, labels: Mapping[str, str]) -> None:
-        """Have all sets whole that are for a host with these labels, and trim the others; raises KubeError.
+        """Read completely all sets for a host with these labels, and trim the others; raises KubeError.
 
-        One that does not decode any more stays trimmed: it is as if it had never been heard of.
+        A set that cannot be decoded any more stays trimmed, as if the host had never read it.
         """
         if not self.live:
             return
@@ -68,7 +68,7 @@ class DeclaredSources:
                 await self.config_sets.read_whole(key)
 
     async def follow(self, needed: References) -> None:
-        """Watch what templates read; what the API cannot be asked for now is not waited for.
+        """Watch what templates read; objects that the API cannot be asked for now are not waited for.
 
         Secrets that are not to be used any more are not watched either, so what the API told is forgotten.
         """
@@ -96,7 +96,7 @@ class OptionalCache:
         await self.cache.run()
 
     async def synced(self) -> None:
-        """Wait until the cache is complete, or it is clear that the host has to go on without it."""
+        """Wait until the cache is complete, or until it is clear that the host goes on without it."""
         if self.sources.memory.node is None:
             await self.cache.synced()
             return

@@ -1,6 +1,6 @@
-"""Sets that are rolled out in stages: what of each is for this host now, and where its content is.
+"""Sets that are rolled out in stages: which revision is for this host now, and where its content is.
 
-What the host has is in its memory, so it needs the API only for a revision that it has not got yet. Until
+The host remembers its revision, so it needs the API only for one that it does not have yet. Until
 that is there it goes on with what it has, and says why. A process reads each revision once even so: what is
 in memory may have been read by an older version, which did not know all that the revision says.
 
@@ -8,7 +8,7 @@ A set that does not say how it is rolled out may follow the default of its names
 said so in its status, it is in stages like any other. Before that, a host that would take something new of
 it asks the API first: the operator may not have seen the default yet, or the set.
 
-Of sets that move together a host takes the revisions of all or of none, also if it can read only some.
+If sets move together, a host takes the revisions of all or of none, even if it can read only some.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ from nodemanager.runtime.backoff import Backoff
 
 log = logging.getLogger(__name__)
 AGAIN: Final = Backoff(base=15.0, maximum=120.0, jitter=0.5)
-"""When a revision that could not be had is asked for again: a whole stage of hosts may lack it."""
+"""When an unavailable revision is read again: a whole stage of hosts may lack it."""
 
 Get = Callable[[str], Awaitable[ConfigSetRevision]]
-AWAY: Final = "the API is away"  # a pass does not wait for it, and there is one when it is back
+AWAY: Final = "the API is away"  # a pass does not wait for it, and another pass comes when it is back
 RIGHTS: Final = "; apply again what nodemanager rbac prints for this host"
 UNDECIDED: Final = "no operator has said yet what of it is for this host; see whether a new one runs"
 
 
 class _Unknown(NamedTuple):
-    """Why nobody can tell whether the namespace has a default."""
+    """Why it is unknown whether the namespace has a default."""
 
     why: str
     forbidden: bool = False
-    """The rights of this host are of a version that had none."""
+    """Whether the rights of this host are of a version without defaults."""
 
 
 class _Read(NamedTuple):
-    """What a revision says, and the metadata of what said so first."""
+    """The content of a revision, and the metadata of the first set with it."""
 
     spec: ConfigSetSpec
     written: ObjectMeta
 
 
 class _Look(NamedTuple):
-    """A set, and what the host has of it."""
+    """A set, and the revision that the host has of it."""
 
     config_set: ConfigSet
     kept: ConfigSet | None
@@ -68,38 +68,38 @@ class _Look(NamedTuple):
 
 @dataclass(slots=True)
 class StagedSets:
-    """Puts the revision that is for this host in the place of each set that is rolled out in stages."""
+    """Replaces each staged set by the revision that is for this host."""
 
     get: Get
     """Reads a revision by name."""
     default: Callable[[], Awaitable[bool]]
-    """Tells whether the namespace has a default by which sets are in stages."""
+    """Tells whether the namespace has a default that stages sets."""
     kept: Callable[[], Sequence[ConfigSet]] = tuple
-    """What the host had last."""
+    """The revisions that the host had last."""
     offline: Callable[[], bool] = lambda: False
-    """Whether the API is not to be asked for anything now."""
+    """Whether no request should be sent to the API now."""
     again: Callable[[float], None] = lambda _seconds: None
     """Asks for another look after so many seconds."""
     waits: dict[str, ChangeWait] = field(default_factory=dict)
-    """Why a set is not what it shall be, by its name."""
+    """Why a set does not have the content that it should have, by its name."""
     has_default: bool = False
-    """Whether the namespace had a default for rollouts at the last look, as far as that knew."""
+    """Whether the namespace had a default for rollouts at the last look, as far as that look could tell."""
     _read: dict[str, _Read] = field(default_factory=dict)
     """Revisions that this process has read, by digest."""
     _lacking: bool = False
-    """Something could not be read in this look, or nobody has decided yet."""
+    """Whether a read failed in this look, or the operator has not decided yet."""
     _default: bool | _Unknown | None = None
-    """Whether the namespace has a default, or why nobody can tell; None = nobody asked in this look."""
+    """Whether the namespace has a default, or why that is unknown; None = not asked in this look."""
     _failures: int = 0
 
     def kept_of(self, config_set: ConfigSet) -> ConfigSet | None:
-        """Return what the host has of a set; one of the same name that was deleted is another set."""
+        """Return the revision that the host has of a set; a deleted set of the same name is another set."""
         name, uid = config_set.metadata.name, config_set.metadata.uid
         kept = (one for one in self.kept() if (one.metadata.name, one.metadata.uid) == (name, uid))
         return next(kept, None)
 
     async def choose(self, sets: Sequence[ConfigSet], host: ObjectMeta) -> list[ConfigSet]:
-        """Return the revisions of the sets that a host may have; sets for other hosts may be among them."""
+        """Return the revisions that a host may have; sets for other hosts may be among them."""
         before, self.waits, self._lacking, self._default = self.waits, {}, False, None
         kept = {(one.metadata.name, one.metadata.uid): one for one in self.kept()}
         looks = [_Look(one, kept.get((one.metadata.name, one.metadata.uid))) for one in sets]
@@ -173,7 +173,7 @@ class StagedSets:
         return wait is not None and wait.code == node_conditions.REVISION_MISSING
 
     async def _braked(self, config_set: ConfigSet, kept: ConfigSet | None, host: ObjectMeta) -> str:
-        """Return why a set that does not say how it is rolled out is not taken as it is; empty = it is."""
+        """Return why a set without a declared rollout is not taken as it is; empty = it is."""
         if config_set.spec.rollout is not None or choosing.in_stages(config_set):
             return ""
         if kept is None:
@@ -185,13 +185,14 @@ class StagedSets:
         if self._default is None:
             self._default = await self._ask()
         if isinstance(self._default, _Unknown):
-            # Who cannot ask does as an operator says; who never could, and has heard of none, as ever.
+            # A host that cannot ask follows the operator; one that never could, and knows of no default, goes
+            # on as before.
             alone = self._default.forbidden and config_set.status.rollout is None
             return "" if alone or choosing.is_for_all(config_set) else self._default.why
         return UNDECIDED if self._default else ""
 
     async def _ask(self) -> bool | _Unknown:
-        """Ask the API now: what was so before the set changed tells nothing."""
+        """Ask the API now: an answer from before the set changed proves nothing."""
         if self.offline():
             return _Unknown(AWAY)
         try:
@@ -218,7 +219,7 @@ class StagedSets:
         return read
 
     def _forget(self, sets: Sequence[ConfigSet]) -> None:
-        """Forget what no set names any more."""
+        """Forget revisions that no set names any more."""
         published = [one.status.rollout for one in sets if one.status.rollout is not None]
         named = {ref.digest for one in published for ref in (one.stable, one.next) if ref is not None}
         self._read = {digest: one for digest, one in self._read.items() if digest in named}
@@ -235,6 +236,6 @@ def _is_older(
     if not choosing.may_be_ahead(config_set, kept, choice):
         return False
     if found.written.generation > kept.metadata.generation:
-        return False  # the host was away when that was rolled out
+        return False  # the host was away when that revision was rolled out
     same = configsetrevision.same_content(kept.spec, found.spec)
     return not same or kept.metadata.labels != revision.labels

@@ -1,4 +1,4 @@
-"""What each template of a host sees: the host, its peers, what the file refers to, the host's data."""
+"""What each template of a host can read: the host, its peers, the file's references, the host's data."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a template sees, and whether some of that is secret."""
+    """The data that a template can read, and whether some of it is secret."""
 
     data: Data
     secret: bool = False
 
 
 class TemplateViews:
-    """Makes views; what several files see alike is made once for all of them, and not before one needs it."""
+    """Makes views; parts that several files share are made once, when the first file needs them."""
 
     def __init__(self, inputs: DeclaredInputs, node: ManagedNode) -> None:
         self._inputs = inputs
         self._node = node
 
     def of(self, file: File, needed: templates.References) -> View | Failure:
-        """Return what a file sees that refers to these; a Failure if its host's data cannot be had."""
+        """Return the view of a file with these references; a Failure if the data of its host is missing."""
         seen = self._with_data(file) if self._layers and templates.reads_data(file) else self._plain
         if isinstance(seen, Failure) or not (needed.secrets or needed.config_maps):
             return seen
@@ -53,7 +53,7 @@ class TemplateViews:
         return View(data, seen.secret or bool(needed.secrets))
 
     def _with_data(self, file: File) -> View | Failure:
-        """Return it with the data of the host; what is secret of that only for who may need it."""
+        """Return the view with the data of the host; secret data only for files that may need it."""
         if isinstance(self._host, DataError):
             return _failure(file, self._host, self._inputs.withheld)
         secret = self._secret_keys
@@ -95,7 +95,7 @@ class TemplateViews:
 
 
 def _failure(file: File, error: DataError, withheld: str) -> Failure:
-    """Return why a file that reads the data of its host cannot be had: it stays as it is."""
+    """Return why a file that reads the data of its host gets no content: it stays as it is."""
     layer, about = error.layer, f"cannot render {file.path}"
     if not isinstance(error, MissingLayer):
         return Failure(f"{about}: {error}")

@@ -1,1 +1,1 @@
-"""What somebody else changed: noticed, put back, ever more slowly where it is contested, and told once."""
+"""Foreign changes: noticed, repaired, ever more slowly if they are contested, and reported once."""

@@ -1,9 +1,9 @@
-"""Reports every drift once and in order: as an Event of its own; then the status may tell of it, too.
+"""Reports every drift once and in order: as an Event of its own; only then the status shows it, too.
 
     log on disk -> Event, named after the drift -> the log knows -> a status is asked for
 
-A name that is taken means that the Event is there: so a crash between any two of these reports nothing
-twice, and nothing that waited out an outage is dropped because it was too much at once.
+A name that is taken means that the Event exists. So a crash between two of these steps reports no drift
+twice, and drifts that waited during an outage are not dropped for being too many at once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REASONS: Final = {
     "failed": ("Warning", "DriftNotRepaired"),
 }
 _LEFT: Final = {IN_TURN: ("Warning", "DriftWaiting"), ESCALATE: ("Warning", "DriftEscalated")}
-"""What is told of drifts that wait, by their policy."""
+"""The text about drifts that wait, by policy."""
 _HOPELESS: Final = (errors.Invalid, errors.BadRequest, errors.TooLarge)
 
 
@@ -57,14 +57,14 @@ class DriftDelivery:
         self._node = node
         self._reachability = reachability
         self._reported = reported
-        """Asks for a status that tells which drifts are reported."""
+        """Asks for a status that shows which drifts are reported."""
         self._back = asyncio.Event()
         self._complaint = ""
-        """What we last complained about; empty = all is well."""
+        """The last complaint; empty = reporting works."""
         reachability.subscribe(self._back.set)
 
     async def run(self) -> None:
-        """Report whatever is recorded, until cancelled."""
+        """Report recorded drifts until cancelled."""
         failures = 0
         while True:
             if failures == 0:
@@ -80,7 +80,7 @@ class DriftDelivery:
                 await self._pause(failures, error)
 
     def _complain(self, error: errors.KubeError) -> None:
-        """Say why drifts wait: once per reason, since what is forbidden today may be so for weeks."""
+        """Log why drifts wait: once per reason, because a missing right may be missing for weeks."""
         known, self._complaint = str(error) == self._complaint, str(error)
         log.log(
             logging.DEBUG if known else logging.WARNING,
@@ -93,7 +93,7 @@ class DriftDelivery:
             self._complaint = ""
 
     async def deliver(self) -> None:
-        """Report everything that waits; raises KubeError, and goes on from there the next time."""
+        """Report all waiting drifts; raises KubeError, and continues there the next time."""
         node, before = None, self._drifts.reported_sequence
         try:
             for record in self._drifts.waiting():
@@ -101,7 +101,7 @@ class DriftDelivery:
                 await self._report_missing(node, record)
                 await self._create(node, record)
                 self._drifts.reported(record.sequence)
-        finally:  # once for all of them: a storm of drifts is no storm of statuses
+        finally:  # once for all of them: many drifts cause only one status
             if self._drifts.reported_sequence != before:
                 self._reported()
 
@@ -112,7 +112,7 @@ class DriftDelivery:
         return await self._client.get(MANAGED_NODES, key.name, key.namespace)
 
     async def _report_missing(self, node: ManagedNode, record: DriftRecord) -> None:
-        """Tell of those before a drift that were too many to keep, under the name of the last of them."""
+        """Report drifts that were too many to keep, under the name of the last of them."""
         missing = record.sequence - self._drifts.reported_sequence - 1
         if missing > 0:
             said = f"too many drifts to keep until they could be reported: {missing} before this are lost"
@@ -152,7 +152,7 @@ class DriftDelivery:
             log.warning("drift %d is reported in the status only: %s", record.sequence, error)
 
     async def _pause(self, failures: int, error: errors.KubeError) -> None:
-        """Wait before the next try: for the API to come back, or as long as it asks for."""
+        """Wait before the next try: for the API to come back, or as long as it demands."""
         self._back.clear()
         if self._reachability.offline:
             await self._back.wait()

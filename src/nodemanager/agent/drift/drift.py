@@ -1,4 +1,4 @@
-"""Tells drift from news: a change that repairs what held before was made by somebody else."""
+"""Tells drift from new declarations: if a resource held before, another program caused the repair."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _OUTCOMES: Final = {
 }
 _LEFT_ALONE: Final = (ResourceOutcome.OBSERVED, ResourceOutcome.HELD, ResourceOutcome.SHUT)
 _SEEN: Final = "observed "
-"""In the store, what begins with this is a difference that was reported, not a declaration that held."""
+"""In the store, a reported difference begins with this; other entries are declarations that held."""
 
 Declared = str
-"""Digest of how a resource is declared, content included; not of its drift policy."""
+"""The digest of a resource's declaration, content included, without its drift policy."""
 
 
 class DriftWatch:
@@ -42,18 +42,18 @@ class DriftWatch:
         self._kinds = kinds
         self._held: dict[ResourceId, Declared] = {}
         self._seen: dict[ResourceId, str] = {}
-        """Of what is observed only: the difference that was reported last."""
+        """For resources that are only observed: the last reported difference."""
         self._told: dict[ResourceId, str] = {}
-        """Of what could not be put back: why, as it was reported last."""
+        """For resources that could not be repaired: the last reported reason."""
         self._before: dict[ResourceId, Declared] | None = None
-        """What held when a pass began that is not over."""
+        """What held when the current pass began."""
         self._load()
         self._saved = _digest_of(self.document())
-        """Digest of what is on disk."""
+        """The digest of the saved document."""
 
     @property
     def known(self) -> frozenset[ResourceId]:
-        """What held, or was left alone, when it was last looked at."""
+        """What held, or was left alone, at the last look."""
         return frozenset((*self._held, *self._seen))
 
     def begin(self) -> None:
@@ -67,13 +67,13 @@ class DriftWatch:
         return frozenset(one for one in observed if self.held(one, declared))
 
     def held(self, one: ResourceId, declared: Mapping[ResourceId, Declared]) -> bool:
-        """Tell whether something held when it was last looked at, as it is declared now."""
+        """Tell whether a resource held at the last look, as it is declared now."""
         return one in declared and self._held.get(one) == declared[one]
 
     def judge(
         self, declared: Mapping[ResourceId, Declared], results: Sequence[Result], *, whole: bool = True
     ) -> list[Result]:
-        """Return the results with those marked that are about drift.
+        """Return the results, with those marked that are drift.
 
         `declared` is what `declarations` made of everything; `whole` says whether the results are about
         everything, too, or only about what was touched.
@@ -88,13 +88,13 @@ class DriftWatch:
         undone = self._undone(declared, results)
         about = declared.keys() if whole else {one.id for one in results} & declared.keys()
         if whole:
-            # By the ids of the declarations: those that were loaded would be a second copy of every path.
+            # By the ids of the declarations: ids from the store would hold a second copy of every path.
             self._held = {one: self._held[one] for one in declared if one in self._held}
         for one in about:
             if one not in undone:
                 self._held[one] = declared[one]
             elif ResourceOutcome.FAILED in undone[one] and not self.held(one, declared):
-                self._held.pop(one, None)  # half of it may be done
+                self._held.pop(one, None)  # half of the change may be done
         for known, still in ((self._seen, seen), (self._told, bad)):
             for one in [one for one in known if one not in still]:
                 resource = self.owning_resource(one, declared)
@@ -109,7 +109,7 @@ class DriftWatch:
             if not one.drifted:
                 continue
             if one.outcome in _LEFT_ALONE:
-                # Whoever is to be called now was not when it was observed only.
+                # The policy counts, too: under another one than `observe`, a person has to act now.
                 mark = _digest(one.mark, one.policy if one.policy != OBSERVE else "")
                 new, self._seen[one.id] = self._seen.get(one.id) != mark, mark
             elif one.bad:
@@ -121,20 +121,20 @@ class DriftWatch:
         return found
 
     def save(self, document: Mapping[str, str] | None = None) -> None:
-        """Write down for the next process what holds, or an earlier `document`, if that is news; blocking."""
+        """Save what holds, or an earlier `document`, for the next process, if it changed; this blocks."""
         document = self.document() if document is None else document
         digest = _digest_of(document)
         if self._store is not None and digest != self._saved and self._store.save_held(document):
-            self._saved = digest  # else the next one tries again
+            self._saved = digest  # if not, the next call tries again
 
     def owning_resource(self, one: ResourceId, declared: Mapping[ResourceId, object]) -> ResourceId:
-        """Return the declared resource that a result is about: of an entry that was purged, the directory."""
+        """Return the declared resource of a result: for a purged entry, the directory."""
         return self._kinds.owning_resource(one, declared)
 
     def _drifted(
         self, one: Result, declared: Mapping[ResourceId, Declared], held: Mapping[ResourceId, Declared]
     ) -> bool:
-        """Tell whether what a result is about held before, as it is declared now."""
+        """Tell whether the resource of a result held before, as it is declared now."""
         if one.outcome is ResourceOutcome.UNCHANGED or not one.repairs or one.news:
             return False
         resource = self.owning_resource(one.id, declared)
@@ -143,7 +143,7 @@ class DriftWatch:
     def _undone(
         self, declared: Mapping[ResourceId, Declared], results: Iterable[Result]
     ) -> dict[ResourceId, set[ResourceOutcome]]:
-        """Return the outcomes of what failed or was put off, by resource; purged entries by directory."""
+        """Return the outcomes of failed and delayed repairs, by resource; purged entries by directory."""
         found: dict[ResourceId, set[ResourceOutcome]] = {}
         for one in results:
             if one.bad or one.put_off:
@@ -151,20 +151,20 @@ class DriftWatch:
         return found
 
     def document(self) -> dict[str, str]:
-        """Return what the next process has to know."""
-        held, seen = self._held.copy(), self._seen.copy()  # a thread may do this, and repairs go on
+        """Return what the next process needs."""
+        held, seen = self._held.copy(), self._seen.copy()  # a thread may save it while repairs go on
         found = {str(one): digest for one, digest in held.items()}
         return found | {f"{_SEEN}{one}": mark for one, mark in seen.items()}
 
     def _load(self) -> None:
         for text, digest in (self._store.load_held() if self._store else {}).items():
             found = self._seen if text.startswith(_SEEN) else self._held
-            with contextlib.suppress(ValueError):  # of a newer version
+            with contextlib.suppress(ValueError):  # from a newer version
                 found[self._kinds.parse(text.removeprefix(_SEEN))] = digest
 
 
 def record(one: Result, now: str, took: float) -> DriftRecord:
-    """Return what there is to report of a drift, without its number."""
+    """Return the report of a drift, without its number."""
     repaired = one.outcome is ResourceOutcome.CHANGED
     return DriftRecord(
         time=now,
@@ -182,7 +182,7 @@ def record(one: Result, now: str, took: float) -> DriftRecord:
 def declarations(
     desired: Desired, contents: Contents, kinds: HostKinds = KINDS
 ) -> dict[ResourceId, Declared]:
-    """Return for each resource that can drift how it is declared; of a file, also what it shall contain."""
+    """Return the digest of each resource's declaration; for a file, with its content."""
     encode = msgspec.json.Encoder().encode
     return {
         one.id: _digest(encode(one.declaration), kind.drift.content(one.declaration, contents))

@@ -2,9 +2,9 @@
 
     add -> (about a second, many at once) -> on disk -> waiting -> reported -> forgotten but for the newest
 
-What is reported was on disk before, and so was what the status tells of (`settle`). A crash may lose the
-drifts of the last second, of which nobody has heard, but never gives a number again that somebody has
-heard of. Nothing is synced per drift: memory cards wear out, and a storm of drifts must not wait for them.
+Drifts are on disk before they are reported, or shown in the status (`settle`). A crash may lose the
+drifts of the last second, which were not reported yet, but a number that was reported is never used
+again. Drifts are not synced one by one: memory cards wear out, and a storm of drifts must not wait for them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from nodemanager.kube import wording
 log = logging.getLogger(__name__)
 NAME: Final = "drift.log"
 MAX_RECORDS: Final = 4096
-"""How many drifts wait to be reported; of more, the oldest are counted and not kept."""
+"""How many drifts wait to be reported; beyond that, the oldest are counted and not kept."""
 MAX_RECENT: Final = 64
 MAX_MESSAGE: Final = 1024
 MAX_BYTES: Final = 32 * 1024 * 1024
@@ -41,12 +41,12 @@ RETRY: Final = 30.0
 
 
 class _Head(msgspec.Struct, omit_defaults=True, rename="camel"):
-    """The first line: what is known of drifts that are no lines any more."""
+    """The first line: what is known of drifts that have no line any more."""
 
     version: int = 1
     rooted: bool = False
     sequence: int = 0
-    """Drifts up to this one are counted here, although lines with the newest of them may follow."""
+    """Drifts up to this number are counted here, although lines with the newest of them may follow."""
     reported: int = 0
     repaired: int = 0
     observed: int = 0
@@ -55,7 +55,7 @@ class _Head(msgspec.Struct, omit_defaults=True, rename="camel"):
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
-    """Any other line: one more drift, or how far reporting got."""
+    """Any other line: one more drift, or the progress of reporting."""
 
     drift: DriftRecord | None = None
     reported: int = 0
@@ -63,7 +63,7 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
 @dataclass(slots=True)
 class _Batch:
-    """What one write is about."""
+    """The content of one write."""
 
     lines: list[bytes]
     whole: bool
@@ -80,19 +80,19 @@ class DriftLog:
     ) -> None:
         self._clock = clock
         self._moments: deque[float] = deque(maxlen=MAX_RECENT)
-        """When the last of the records were added, by the steady clock: of those that this process added."""
-        self._tree = Tree(root)  # of its own: it is used by a thread
+        """When the newest records were added, by the monotonic clock; only those that this process added."""
+        self._tree = Tree(root)  # a tree of its own, because a thread uses it
         self._file = LineFile(self._tree, folder, NAME, MAX_BYTES)
         self._head = _Head()
         self._records: deque[DriftRecord] = deque()
-        """Those that wait, behind the newest that were reported."""
+        """The waiting drifts, after the newest ones that were reported."""
         self._saved = 0
         """The newest drift on disk."""
         self._said = 0
-        """How far reporting got, as the disk has it."""
+        """The progress of reporting that is on disk."""
         self._lines = 0
         self._whole = True
-        """The file has to be written anew: it is missing, torn, or says something else."""
+        """Whether the file has to be written anew: it is missing, torn, or differs."""
         self._failed = False
         self._adopted = False
         self._wake = asyncio.Event()
@@ -119,7 +119,7 @@ class DriftLog:
         return self._head.reported
 
     def add(self, record: DriftRecord) -> DriftRecord:
-        """Take a drift and return it with its number; it is on disk about a second later."""
+        """Number a drift and return it; it is on disk about a second later."""
         head = self._head
         record = msgspec.structs.replace(record, sequence=head.sequence + 1, message=_bounded(record.message))
         self._records.append(record)
@@ -132,25 +132,25 @@ class DriftLog:
     def waiting(self) -> list[DriftRecord]:
         """Return what is on disk and not reported, in order; nothing until it is known what was reported.
 
-        Where the first does not follow on the last that was reported, those between were too many to keep.
+        If there is a gap after the last reported number, the drifts between were too many to keep.
         """
         first, last = self._head.reported, self._saved if self._adopted else 0
         return [one for one in self._records if first < one.sequence <= last]
 
     async def stored(self) -> None:
-        """Wait until something is on disk that was not before, or not since the last time."""
+        """Wait until a drift is on disk that was not there at the last call."""
         await self._stored.wait()
         self._stored.clear()
 
     def reported(self, sequence: int) -> None:
-        """Take note that everything up to a drift has been reported."""
+        """Remember that everything up to a drift has been reported."""
         if sequence > self._head.reported:
             self._head.reported = min(sequence, self._saved)
             self._trim()
             self._wake.set()
 
     def adopt(self, known: Drift | None) -> None:
-        """Continue what the API knows; called once, when it is there for the first time.
+        """Continue from what the API knows; called once, when it answers for the first time.
 
         What it knows tells, after a crash, what was reported. Where our own numbers are new, because
         the file was lost, or are behind, because the disk was put back, those that wait go on behind it.
@@ -176,12 +176,12 @@ class DriftLog:
         ]
         self._records = deque([*known.recent, *renumbered])
         self._saved, self._whole = 0, True
-        if ours:  # before the API hears of the sum: who found it there next time would add it once more
+        if ours:  # before the API gets the sum: else the next process would find it there and add it again
             self._wake.set()
             self.flush()
 
     def newest(self, count: int) -> list[DriftRecord]:
-        """Return the newest drifts in order, whether or not anybody has heard of them."""
+        """Return the newest drifts in order, reported or not."""
         return list(self._records)[-count:]
 
     def moments(self) -> dict[int, float]:
@@ -195,7 +195,7 @@ class DriftLog:
         return self.drift() if self._adopted and (head.repaired or head.sequence) else None
 
     def drift(self) -> Drift:
-        """Return what the status of the ManagedNode says: counts, and the newest that were reported."""
+        """Return the drift part of the ManagedNode's status: counts, and the newest reported drifts."""
         head = self._head
         done = [one for one in self._records if one.sequence <= head.reported]
         return Drift(
@@ -210,30 +210,30 @@ class DriftLog:
     # Keeping it
 
     async def run(self) -> None:
-        """Write down what is new, not too often, until cancelled; then write what is left."""
+        """Write new drifts, not too often, until cancelled; then write the rest."""
         try:
             while True:
                 await self._wake.wait()
-                await to_the_end(self._store())  # else nobody knew what of it is on disk
+                await to_the_end(self._store())  # else it would be unknown which of them are on disk
                 await asyncio.sleep(RETRY if self._failed else INTERVAL)
         finally:
             self.flush()
 
     async def settle(self) -> bool:
-        """Have on disk what was added until now, without waiting for the second; tell whether it is."""
+        """Write to disk what was added until now, without the usual delay; tell whether it is there."""
         sequence = self.sequence
-        if not self._failed:  # else `run` tries again in a while
+        if not self._failed:  # if not, `run` tries again later
             await to_the_end(self._store())
         return self._saved >= sequence
 
     async def _store(self) -> None:
-        async with self._storing:  # one after the other: each goes on where the last one ended
+        async with self._storing:  # one write at a time: each continues where the last one ended
             if self._wake.is_set():
                 batch = self._batch()
                 self._settle(batch, await in_thread(lambda: self._write(batch)))
 
     def flush(self) -> None:
-        """Write down everything now; for the end, and where nobody waits for the disk."""
+        """Write everything now; for the end, and for callers that do not wait for the disk."""
         if self._wake.is_set():
             batch = self._batch()
             self._settle(batch, self._write(batch))
@@ -244,7 +244,7 @@ class DriftLog:
         self._tree.close()
 
     def _batch(self) -> _Batch:
-        """Return what there is to write; what is added from now on is for the next write."""
+        """Return what has to be written; drifts that are added later belong to the next write."""
         self._wake.clear()
         head = self._head
         if self._whole or self._lines > 2 * MAX_RECORDS:
@@ -260,7 +260,7 @@ class DriftLog:
         return _Batch(lines, whole=False, sequence=head.sequence)
 
     def _write(self, batch: _Batch) -> OSError | None:
-        """Put it on disk; touches nothing that others look at, so that it may run in a thread."""
+        """Write a batch to disk; it touches no shared state, so that it may run in a thread."""
         try:
             if batch.whole:
                 self._file.replace(batch.lines)
@@ -278,10 +278,10 @@ class DriftLog:
                     " runs so long", self._file.shown, error.strerror or error,
                 )  # fmt: skip
             self._failed = True
-            self._rewrite()  # what a failed write left is not to be built upon
+            self._rewrite()  # the remains of a failed write must not be continued
             return
         self._failed = False
-        if not self._whole:  # else everything has new numbers meanwhile
+        if not self._whole:  # if not, everything got new numbers meanwhile
             self._saved = batch.sequence
             self._stored.set()
 
@@ -290,7 +290,7 @@ class DriftLog:
         self._wake.set()
 
     def _trim(self) -> None:
-        """Keep the newest of what was reported, and not too many that wait."""
+        """Keep the newest reported drifts, and not too many waiting ones."""
         records, reported = self._records, self._head.reported
         done = sum(1 for _ in _until(records, reported))
         for _ in range(done - MAX_RECENT):
@@ -331,7 +331,7 @@ class DriftLog:
         self._trim()
 
     def _salvage(self, error: Exception) -> None:
-        """Begin a new file with what can still be read; its numbers may be wrong, so they are given anew."""
+        """Begin a new file with what is still readable; its numbers may be wrong, so new ones are given."""
         waiting = [one for one in self._records if one.sequence > self._head.reported]
         self._head, self._saved, self._said = _Head(), 0, 0
         self._records.clear()

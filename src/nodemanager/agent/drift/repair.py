@@ -1,8 +1,8 @@
-"""Puts back what somebody else changed, as soon as the host tells: without looking at the rest of it.
+"""Repairs foreign changes as soon as the host reports them, without looking at other resources.
 
     Touched --(not contested, not failing)--> a repair of these resources --> HostState --> status, soon
 
-It needs no API: what is wanted is what the last pass wanted. Status and Events are sent by others, later.
+It needs no API: the wanted state is that of the last pass. Other parts send status and Events later.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from nodemanager.plan.resources import EXEC, ResourceId
 
 log = logging.getLogger("nodemanager.agent")
 EVERYTHING_SECONDS: Final = 5.0
-"""Where nobody can tell what changed, everything is looked at; not more often than this."""
+"""If it is unknown what changed, everything is looked at, but not more often than this."""
 REFRESH_QUIET: Final = 1.0
 REFRESH_LIMIT: Final = 30.0
-"""Service managers read their units again once nothing was enabled for a second, and after so many seconds
-in any case: while systemd reads them, it answers nobody, so the next repair would have to wait."""
+"""When service managers read their units again: a second after the last change of enablement, and after this
+time in any case. While systemd reads them, it answers no requests, so the next repair would have to wait."""
 
 
 class Touched(Protocol):
@@ -37,36 +37,36 @@ class Touched(Protocol):
 
     @property
     def resources(self) -> frozenset[ResourceId]:
-        """What is declared, and was touched."""
+        """Declared resources that were touched."""
         ...
 
     @property
     def everything(self) -> bool:
-        """Something was touched, and nobody can tell what."""
+        """Whether something unknown was touched."""
         ...
 
     @property
     def inventory(self) -> bool:
-        """Something was touched that only the status tells of, such as an address."""
+        """Whether a value was touched that is only in the status, such as an address."""
         ...
 
     @property
     def since(self) -> float:
-        """When the first of it was touched, by time.monotonic()."""
+        """The time of the first touch, by time.monotonic()."""
         ...
 
 
 class HostWatch(Protocol):
-    """What hears of changes on the host."""
+    """The watch that reports changes on the host."""
 
     @property
     def shortfalls(self) -> tuple[str, ...]:
-        """What is not watched, why, and what to do about it."""
+        """What is not watched, why, and how to solve that."""
         ...
 
     @property
     def lacking(self) -> bool:
-        """Whether something is not watched that may be, if it is tried again later."""
+        """Whether a watch failed that a later try may set up."""
         ...
 
     async def follow(self, desired: Desired) -> None:
@@ -74,32 +74,32 @@ class HostWatch(Protocol):
         ...
 
     async def touched(self) -> Touched:
-        """Wait until something is touched, and return all that was since the last time."""
+        """Wait for a touch, and return everything that was touched since the last call."""
         ...
 
     def forget(self) -> None:
-        """Forget which resources were touched until now: all of them are about to be looked at."""
+        """Forget the touched resources: all of them are about to be looked at."""
         ...
 
 
 class RepairListener(Protocol):
-    """Who is told of repairs; nothing here waits."""
+    """The receiver of reports about repairs; its methods do not wait."""
 
     def repaired(self, results: Sequence[Result], seconds: float) -> None:
-        """Count and log what was put back so many seconds after it was touched, or could not be."""
+        """Count and log a repair, or its failure, so many seconds after the touch."""
         ...
 
     def contested(self, one: ContestedResource) -> None:
-        """Warn, once, that somebody else keeps changing something."""
+        """Warn, once, that another program keeps changing a resource."""
         ...
 
     def report(self, *, inventory: bool = False) -> None:
-        """Have the status written in a moment; after another look at the host, if its `inventory` changed."""
+        """Ask for a status write soon; look at the host again first, if its `inventory` changed."""
         ...
 
 
 class RepairLoop:
-    """A part of the agent: answers what the host tells."""
+    """A part of the agent that reacts to reports of the host."""
 
     name = "repair"
 
@@ -117,12 +117,12 @@ class RepairLoop:
         self._listener = listener
         self._clock = clock
         self._touched: dict[ResourceId, float] = {}
-        """What is to be looked at, and since when; only what is declared, so it does not grow."""
+        """What has to be looked at, and since when; only declared resources, so it stays small."""
         self._later: dict[ResourceId, float] = {}
-        """The same, of what has to wait for its turn."""
+        """The same for resources that have to wait for their turn."""
         self._everything_at = 0.0
         self._contested: frozenset[ResourceId] = frozenset()
-        """What was contested when somebody was told last."""
+        """The contested resources in the last report."""
         self._wake = asyncio.Event()
         self._enabled = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -142,7 +142,7 @@ class RepairLoop:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def follow_ahead(self, desired: Desired) -> None:
-        """Begin to watch what is declared before the first pass looks, so that it has to look only once.
+        """Begin to watch declared resources before the first pass looks, so that it has to look only once.
 
         What cannot be watched is tried again, and reported, after the pass.
         """
@@ -152,7 +152,7 @@ class RepairLoop:
         self._touched.clear()
 
     async def follow(self) -> bool:
-        """Watch what the last pass brought about, and log what cannot be watched; False = try again later."""
+        """Follow the resources of the last pass, and log what cannot be watched; False = try again later."""
         desired_state = self._host_state.desired_state
         if desired_state is None:
             return True
@@ -182,7 +182,7 @@ class RepairLoop:
         self._wake.set()
 
     def _look_at_everything(self, since: float) -> None:
-        """Touch all that is declared; under a storm, not all the time."""
+        """Touch all declared resources; during a storm of changes, not all the time."""
         wait = self._everything_at - self._clock()
         if wait > 0:
             self._later.setdefault(_EVERYTHING, since)
@@ -197,7 +197,7 @@ class RepairLoop:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            # `upgrading` first: who waits for an upgrade must not hold `host_lock`, which passes need. What
+            # Take `upgrading` first: a wait for an upgrade must not hold `host_lock`, which passes need. What
             # was touched is taken only then, as what is wanted may have changed while we waited.
             async with self._converger.upgrading, self._converger.host_lock:
                 touched, self._touched = self._touched, {}
@@ -207,7 +207,7 @@ class RepairLoop:
             self._arm()
 
     async def _refresh(self) -> None:
-        """Have service managers notice what was enabled, while other repairs go on.
+        """Let service managers notice enabled units, while other repairs go on.
 
         Should we be killed before, the unit starts at boot all the same, and the next pass notices that the
         manager remembers something else.
@@ -223,14 +223,14 @@ class RepairLoop:
     async def _repair(self, touched: Mapping[ResourceId, float]) -> None:
         host_state, desired_state = self._host_state, self._host_state.desired_state
         if desired_state is None:
-            return  # the first pass has yet to begin, and looks at everything
+            return  # the first pass has not begun yet, and looks at everything
         now = self._clock()
         waiting = host_state.backoff.waiting(now)
         busy = self._converger.background.left_alone(desired_state.desired, touched)
-        if waiting:  # also what depends on the touched resources: it would be looked at with them
+        if waiting:  # also what depends on the touched resources, as it is looked at with them
             put_off = desired_state.lens.narrow(touched).ids & waiting
             self._later.update({one: touched.get(one, now) for one in put_off})
-        waiting |= busy  # what is busy is looked at by the pass that begins when that is over
+        waiting |= busy  # busy resources are looked at by the pass that begins when the work is over
         focus = desired_state.lens.narrow((one for one in touched if one not in waiting), waiting)
         if not focus.ids:
             return
@@ -238,7 +238,7 @@ class RepairLoop:
         before = host_state.changes
         told = host_state.repaired(results, touched)
         for one in results:
-            if one.failed:  # what waits is looked at by the pass that begins when that is over
+            if one.failed:  # waiting resources are looked at by the pass that begins when the wait is over
                 resource = host_state.watch.owning_resource(one.id, desired_state.declared)
                 self._later[resource] = touched.get(resource, now)
         if told:
@@ -247,10 +247,10 @@ class RepairLoop:
             self._listener.report()
 
     async def _try(self, focus: Focus, desired_state: DesiredState) -> list[Result]:
-        """Repair, and return what became of it; whatever goes wrong is tried again, and stops nobody else."""
+        """Repair, and return the results; any failure is tried again, and does not stop other repairs."""
         observe_only = self._host_state.watch.observe_only(
             desired_state.declared, desired_state.observed
-        )  # all: subscribers are in it, too
+        )  # all: the results include subscribers
         try:
             return await self._converger.repair(
                 focus, desired_state.contents, observe_only, self._host_state.held
@@ -265,7 +265,7 @@ class RepairLoop:
         ]
 
     def _arm(self) -> None:
-        """Set the one timer: for what has to wait, and for what is not contested any more."""
+        """Set the single timer: for resources that have to wait, and for the end of a contest."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -281,7 +281,7 @@ class RepairLoop:
             self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
 
     def _settle(self, now: float) -> float | None:
-        """Tell when resources become contested, or calm; return when to look again, None = never."""
+        """Report when resources become contested, or calm again; return when to look again, None = never."""
         backoff = self._host_state.backoff
         calm = backoff.settle(now)
         contested = {one.resource: one for one in backoff.contested()}
@@ -293,7 +293,7 @@ class RepairLoop:
         return calm if contested else None
 
     def _ring(self) -> None:
-        """Look again at what has waited long enough."""
+        """Look again at the resources whose wait is over."""
         self._timer = None
         now, backoff = self._clock(), self._host_state.backoff
         due = [one for one in self._later if one != _EVERYTHING and not backoff.wait(one, now)]
@@ -305,4 +305,4 @@ class RepairLoop:
 
 
 _EVERYTHING: Final = ResourceId(EXEC, "*")
-"""Stands for all that is declared among what has to wait."""
+"""Stands for all declared resources in the list of waiting ones."""

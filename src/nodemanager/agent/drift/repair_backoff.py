@@ -1,9 +1,9 @@
-"""How long a repair waits when others keep changing a resource, or repairs fail: pure, time is handed in.
+"""How long a repair waits when others keep changing a resource, or repairs fail. Pure.
 
     calm --5 repairs within a minute--> contested --calm for long enough--> calm
                                         each repair doubles the wait before the next: 1 s, 2 s ... 10 min
 
-A repair that fails waits in the same way from the first failure on: nothing is tried in a hot loop.
+A failed repair waits in the same way from the first failure on, so that there is no hot loop.
 Each resource has a state of its own, so that one that is contested does not slow down the others.
 """
 
@@ -17,25 +17,25 @@ from typing import Final
 from nodemanager.plan.resources import ResourceId
 
 LIMIT: Final = 5
-"""So many repairs of one resource..."""
+"""This number of repairs of one resource..."""
 WITHIN: Final = 60.0
-"""...within so many seconds make it contested."""
+"""...within this number of seconds makes it contested."""
 FIRST_WAIT: Final = 1.0
 LONGEST_WAIT: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class ContestedResource:
-    """A resource that somebody else keeps changing."""
+    """A resource that another program keeps changing."""
 
     resource: ResourceId
     found: str = ""
-    """SHA-256 of what the other wants, where everybody may know it."""
+    """SHA-256 of the content that the other program writes, if everybody may know it."""
     wanted: str = ""
     repairs: int = 0
     """How often it was put back since it was last calm."""
     by: str = ""
-    """Who changed it last, where the host can tell."""
+    """The program that changed it last, if the host can tell."""
 
     def __str__(self) -> str:
         known = [f"found {self.found[:12]}, wanted {self.wanted[:12]}"] if self.found else []
@@ -45,16 +45,16 @@ class ContestedResource:
 
 @dataclass(slots=True)
 class _State:
-    """What happened to one resource lately."""
+    """The recent repairs of one resource."""
 
     stamps: list[float] = field(default_factory=list)
-    """When it was repaired, the newest last; no more than matter."""
+    """The times of its repairs, the newest last; only those that matter."""
     level: int = 0
     """How often the wait was doubled; 0 = not contested."""
     failures: int = 0
     not_before: float = 0.0
     calm_at: float = 0.0
-    """When it is forgotten, if nothing happens until then."""
+    """When this state is forgotten if no repair comes before."""
     repairs: int = 0
     found: str = ""
     wanted: str = ""
@@ -67,12 +67,12 @@ class RepairBackoff:
     def __init__(self) -> None:
         self._states: dict[ResourceId, _State] = {}
         self._slow: dict[ResourceId, _State] = {}
-        """Those of them that are contested, or failed: a few, where very many may have been repaired."""
+        """The contested or failed ones among them: few, even if very many were repaired."""
         self._calm_at = math.inf
-        """No state is forgotten before."""
+        """The earliest time at which a state may be forgotten."""
 
     def wait(self, resource: ResourceId, now: float) -> float:
-        """Return how many seconds a repair has to wait; 0 = it may be done now."""
+        """Return how many seconds a repair has to wait; 0 = none."""
         state = self._states.get(resource)
         return max(state.not_before - now, 0.0) if state else 0.0
 
@@ -83,7 +83,7 @@ class RepairBackoff:
     def repaired(
         self, resource: ResourceId, now: float, found: str = "", wanted: str = "", by: str = ""
     ) -> bool:
-        """Take note of a repair; tell whether with this one the resource became contested."""
+        """Record a repair; tell whether it made the resource contested."""
         state = self._states.setdefault(resource, _State())
         state.failures = 0
         state.found, state.wanted, state.by = found, wanted, by
@@ -100,7 +100,7 @@ class RepairBackoff:
         return began
 
     def failed(self, resource: ResourceId, now: float) -> float:
-        """Take note of a repair that failed; return how many seconds until it is worth another try."""
+        """Record a failed repair; return in how many seconds to try again."""
         state = self._states.setdefault(resource, _State())
         state.failures += 1
         self._slow[resource] = state
@@ -113,7 +113,7 @@ class RepairBackoff:
         self._calm_at = min(self._calm_at, state.calm_at)
 
     def holds(self, resource: ResourceId) -> None:
-        """Take note that it is as declared, and needed nothing: a failure before is over."""
+        """Record that a resource is as declared without a repair, so that an earlier failure is over."""
         state = self._states.get(resource)
         if state is not None and state.failures:
             state.failures = 0
@@ -127,7 +127,7 @@ class RepairBackoff:
         self._keep({one: state for one, state in self._states.items() if one in known})
 
     def settle(self, now: float) -> float | None:
-        """Forget what has been calm for long enough; return when to do that again, None = never."""
+        """Forget resources that were calm for long enough; return when to do so again, None = never."""
         if now >= self._calm_at:
             self._keep({one: state for one, state in self._states.items() if state.calm_at > now})
         return self._calm_at if self._states else None

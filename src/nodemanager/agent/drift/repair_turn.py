@@ -1,4 +1,4 @@
-"""The turn that the operator gives this host: one pass that puts back what it otherwise leaves alone."""
+"""The turn that the operator gives this host: one pass repairs what is otherwise left alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger("nodemanager.agent")
 
 
 class RepairTurn:
-    """Knows whether it is the turn of this host. It needs no API for that, only to have heard of it."""
+    """Knows whether this host has its turn. It needs no API for that after it has heard of the turn."""
 
     def __init__(
         self,
@@ -25,18 +25,18 @@ class RepairTurn:
         self._now = now
         self._turn: GrantedRepair | None = None
         self._begun: GrantedRepair | None = None
-        """The turn that passes began with, as long as it is not over."""
+        """The turn with which passes began, while it is not over."""
         self._lasts = False
-        """What it set off goes on after the pass."""
+        """Whether its work goes on after the pass."""
         self._used = ""
 
     @property
     def used(self) -> str:
-        """The last turn that is over, of those that this process had; the status says so."""
+        """The last turn of this process that is over; the status reports it."""
         return self._used
 
     def heard(self, node: ManagedNode | None) -> None:
-        """Take note of what our ManagedNode says; a turn that is taken away is none any more."""
+        """Read the turn from our ManagedNode; a turn that was taken away is over."""
         found = turns.turn_of(node) if node is not None else None
         found = found if found is None or found.run != self._used else None
         if found is not None and found != self._turn:
@@ -44,7 +44,7 @@ class RepairTurn:
         self._turn = found
 
     def begin(self) -> GrantedRepair | None:
-        """Return the turn that a pass begins with; None = it is not ours, or we come too late for it."""
+        """Return the turn with which a pass begins; None = we have none, or are too late for it."""
         turn = self._turn
         if turn is not None and self._now() >= turn.until:
             if not (self._lasts and turn == self._begun):
@@ -55,7 +55,7 @@ class RepairTurn:
         return turn
 
     def passed(self, busy: Collection[str]) -> None:
-        """Take note that a pass has ended, and which ConfigSets still have work in the background.
+        """Record the end of a pass, and which ConfigSets still have work in the background.
 
         A turn lasts until that has ended, too: the next host must not begin before.
         """
@@ -64,7 +64,7 @@ class RepairTurn:
             self.over(self._begun)
 
     def over(self, turn: GrantedRepair | None) -> None:
-        """Take note that a turn is over: nothing more is done for its sake."""
+        """Record that a turn is over: no more work is done because of it."""
         if turn is not None:
             self._used, self._begun, self._lasts = turn.run, None, False
             if self._turn == turn:

@@ -1,7 +1,7 @@
-"""Keeps what is watched on the host in step with what is wanted; what could not be watched is tried again.
+"""Keeps the watches on the host equal to the wanted ones, and tries failed ones again.
 
-Passes say what is wanted. But between two of them a limit may be raised or somebody may give back what all
-share (inotify instances, open files), and of that nobody tells.
+Passes say what to watch. But between two of them a limit may be raised, or a program may release what all
+share (inotify instances, open files), and no event reports that.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class WatchRetry:
     """A part of the agent."""
 
     attempt: Callable[[], Awaitable[bool]]
-    """Watches what is wanted; False = something could not be watched, and it is worth another try."""
+    """Sets up the watches; False = one failed, and a later try may succeed."""
     host_state: HostState
     changed: Callable[[], None]
-    """Told that other things are watched than before, though no pass has ended."""
+    """Called when the watches have changed although no pass has ended."""
     backoff: Backoff = RETRY
     name: str = "following of what is wanted"
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
@@ -43,7 +43,7 @@ class WatchRetry:
                 self._lacking.set()
 
     async def run(self) -> None:
-        """Try again what failed, ever more seldom, until cancelled."""
+        """Try failed watches again, ever less often, until cancelled."""
         while True:
             await self._lacking.wait()
             await asyncio.sleep(self.backoff.delay(self._failures))

@@ -1,1 +1,1 @@
-"""What the agent does on hosts of edge sites only; imported only where it is told so."""
+"""What the agent does only on hosts of edge sites; imported only if an option says so."""

@@ -1,7 +1,7 @@
 """Steps that change the mode of a bond: staged, armed, flipped, committed, or put back.
 
-What a step does is a state that can be looked at, so a try that nobody saw the end of is done again. If
-nobody is left to do that, the dead-man puts the bond back.
+The result of a step is a visible state, so a try with an unknown end is repeated. If
+no agent is left to do that, the dead-man puts the bond back.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from nodemanager.kube.go import durations
 
 DEADLINE: Final = 300.0
 _BEGUN: Final = b"1"
-"""There is something to take back; what that is, the record of the bond says."""
+"""There is something to take back; the record of the bond says what."""
 
 
 @dataclass(frozen=True, slots=True)
 class BondSteps(Performer):
-    """What all steps with a bond have in common."""
+    """The common parts of all steps with a bond."""
 
     UNBROKEN: ClassVar[bool] = True
 
     changes: BondChanges
     exclusive: Exclusive
     done: Callable[[], None]
-    """Told that the host looks different now."""
+    """Called when the host looks different."""
 
     async def prepare(self, action: Any) -> bytes:
         """Return that there will be something to take back.
@@ -50,7 +50,7 @@ class BondSteps(Performer):
         raise NotImplementedError
 
     async def perform(self, action: Any, attempt: Attempt) -> AttemptResult:
-        """Do it, and look whether it is so."""
+        """Do the step, and look at the result."""
         async with self.exclusive():
             evidence = await self._told(self.do(action, attempt))
         return AttemptResult(succeeded=True, changed=True, evidence=evidence)
@@ -69,7 +69,7 @@ class BondSteps(Performer):
             self.done()
 
     async def do(self, action: Any, attempt: Attempt) -> Evidence:
-        """Do what the step is for; raises HostError or RunError where it cannot."""
+        """Do the work of the step; raises HostError or RunError if it cannot."""
         raise NotImplementedError
 
 
@@ -115,7 +115,7 @@ class BondFlips(BondSteps):
         self.changes.need_open(action.bond, action.mode)
 
     async def do(self, action: BondFlipAction, attempt: Attempt) -> Evidence:
-        """Do it now; nobody breaks it off."""
+        """Do it now; it is never interrupted."""
         return await self.changes.flip(action.bond, action.mode, attempt.timeout)
 
 

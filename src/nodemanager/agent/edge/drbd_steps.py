@@ -16,12 +16,12 @@ from nodemanager.host.edge.drbd_control import DrbdControl, Target
 
 @dataclass(frozen=True, slots=True)
 class DrbdPauses(Performer):
-    """Pauses resyncs, or resumes them; taken back for what was not so before, and for nothing else."""
+    """Pauses or resumes resyncs; the undoing changes only volumes that the step changed."""
 
     control: DrbdControl
     done: Callable[[], None]
     paused: bool = True
-    """What it brings about."""
+    """Whether this class pauses."""
 
     async def prepare(self, action: Any) -> bytes:
         """Return the volumes that will be changed."""
@@ -37,7 +37,7 @@ class DrbdPauses(Performer):
         return AttemptResult(succeeded=True, changed=count > 0, evidence={word: str(count)})
 
     async def take_back(self, action: Any, attempt: Attempt) -> AttemptResult:
-        """Have these volumes as they were."""
+        """Restore the former state of these volumes."""
         wanted = msgspec.json.decode(attempt.known.inverse, type=list[Target])
         count = await self.control.set_paused(action.resource, wanted, paused=not self.paused)
         self.done()
@@ -46,7 +46,7 @@ class DrbdPauses(Performer):
 
 @dataclass(frozen=True, slots=True)
 class DrbdVerifies(Performer):
-    """Compares a resource with its peers; one that is under way already is waited for."""
+    """Compares a resource with its peers; waits for a comparison that is already running."""
 
     DROPPED: ClassVar[bool] = True
 

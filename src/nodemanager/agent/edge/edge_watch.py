@@ -1,4 +1,4 @@
-"""Looks at links, bonds, DRBD and boot again and again, and has the status tell of what changed."""
+"""Looks at links, bonds, DRBD and boot again and again, and reports changes in the status."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ log = logging.getLogger(__name__)
 PERIOD: Final = 10.0
 """Seconds between two looks."""
 SPACING: Final = 1.0
-"""Seconds between two looks at least, whoever asks for one."""
+"""The shortest time between two looks, for any caller."""
 PROGRESS: Final = 60.0
-"""Seconds in which a resync that only goes on is told of once."""
+"""How often the progress of a resync is reported."""
 
 
 def _now() -> datetime:
@@ -43,32 +43,32 @@ def _now() -> datetime:
 
 @dataclass(slots=True)
 class EdgeWatch:
-    """What is seen, and what of it was worth telling."""
+    """The observed state, and the part of it that was worth reporting."""
 
     observe: Callable[[], Awaitable[EdgeState]]
     changed: Callable[[], None]
-    """Told that the status has something new to say."""
+    """Called when the status has something new to report."""
     period: float = PERIOD
     spacing: float = SPACING
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = _now
     told: EdgeState | None = None
-    """What the status says."""
+    """The reported state."""
     _told_at: float = 0.0
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def name(self) -> str:
-        """How it is called in logs."""
+        """The name in logs."""
         return "edge"
 
     @property
     def spoke(self) -> bool:
-        """Whether somebody has looked."""
+        """Whether there was a look."""
         return self.told is not None
 
     def look_soon(self) -> None:
-        """Look without waiting for the next time: something was done to the host."""
+        """Look again soon, because the host was changed."""
         self._wake.set()
 
     async def run(self) -> None:
@@ -86,7 +86,7 @@ class EdgeWatch:
                     await asyncio.sleep(self.spacing)
 
     def take(self, seen: EdgeState) -> None:
-        """Compare with what was told; a resync that goes on is no news for a while."""
+        """Compare with the reported state; the progress of a resync is not reported for a while."""
         before = replace(self.told, changed_at=None) if self.told is not None else None
         if seen == before:
             return
@@ -105,7 +105,7 @@ class EdgeWatch:
 
 
 def steady(state: EdgeState) -> EdgeState:
-    """Return a state without what changes all the time while a resync goes on as it should; pure."""
+    """Return a state without the values that change all the time during a normal resync. Pure."""
     return state if state.drbd is None else replace(state, drbd=_steady(state.drbd))
 
 
@@ -118,7 +118,7 @@ def _settled(resource: DrbdResource) -> DrbdResource:
         replace(
             peer,
             volumes=[
-                # Whether there is anything left, and not how much.
+                # Whether blocks are left, and not how many.
                 replace(one, done=None, out_of_sync=one.out_of_sync and 1)
                 for one in peer.volumes
             ],
@@ -130,7 +130,7 @@ def _settled(resource: DrbdResource) -> DrbdResource:
 
 @dataclass(frozen=True, slots=True)
 class EdgeHost:
-    """What an agent has more on a host of an edge site: what it sees, and steps of tasks."""
+    """The additional parts of an agent on a host of an edge site: looks, and steps of tasks."""
 
     host: ManagedHost
     watch: EdgeWatch

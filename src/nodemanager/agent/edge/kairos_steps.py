@@ -27,7 +27,7 @@ from nodemanager.host.edge.bond_plans import Phase
 from nodemanager.host.edge.oem import OemFiles
 
 _SYSTEM: Final = Kairos()
-"""What its words mean, and how its program is called; what it has booted this host looks up itself."""
+"""The meaning of its words, and the name of its program; it looks up itself what this host has booted."""
 
 
 class Before(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class OemSteps(Performer):
         return msgspec.json.encode(Before(self.files.read(_name(action))))
 
     async def perform(self, action: OemFileAction, attempt: Attempt) -> AttemptResult:
-        """Write it, if it has the last word at boot, kairos-agent finds it good, and it is another one."""
+        """Write the file, if it takes effect at boot, kairos-agent accepts it, and its content is new."""
         del attempt
         name = _name(action)
         async with self.exclusive():
@@ -69,7 +69,7 @@ class OemSteps(Performer):
         return AttemptResult(succeeded=True)
 
     def _content(self, action: OemFileAction, name: str, there: str | None) -> str:
-        """Return what is written; raises HostError where another file would have the last word at boot."""
+        """Return the content to write; raises HostError if another file would override it at boot."""
         content, paths = action.content, None
         if action.bond:
             files = oem.files_of_bond(self.changes.tree, action.bond, self._settled_mode(action.bond))
@@ -79,7 +79,7 @@ class OemSteps(Performer):
         return content
 
     def _settled_mode(self, bond: str) -> str:
-        """Return the mode that a bond has for good: that of a commit, or the one that was put back."""
+        """Return the mode that a bond has permanently: that of a commit, or the one that was put back."""
         record = self.changes.record(bond)
         plan, phase = record.plan(), record.phase()
         if plan is not None and phase is Phase.COMMITTED:
@@ -92,16 +92,16 @@ class OemSteps(Performer):
 
 
 class TellingReverts(BondReverts):
-    """Puts a bond back, and tells if a boot would make it something else again."""
+    """Puts a bond back, and reports if a boot would change it again."""
 
     async def do(self, action: BondRevertAction, attempt: Attempt) -> Evidence:
-        """Put back files and mode; what is in /oem stays, as another step wrote it."""
+        """Put back files and mode; a file in /oem stays, because another step wrote it."""
         evidence = await BondReverts.do(self, action, attempt)
         left = await asyncio.to_thread(self._left, action.bond, evidence.get("modeAfter", ""))
         return evidence | ({"oem": left} if left else {})
 
     def _left(self, bond: str, mode: str) -> str:
-        """Return what is to be done about a file that has the last word at boot; empty = nothing."""
+        """Return what to do about a file that overrides others at boot; empty = nothing."""
         try:
             found = oem.at_boot(self.changes.tree, bond) if mode else None
         except HostError as error:
@@ -117,7 +117,7 @@ def _name(action: OemFileAction) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KairosPrograms(Performer):
-    """Has kairos-agent do something that goes on without us, and is never done twice by itself."""
+    """Lets kairos-agent do work that goes on without us, and is never repeated by itself."""
 
     programs: Programs
     root: str
@@ -144,7 +144,7 @@ class KairosPrograms(Performer):
     async def settle(
         self, action: KairosUpgradeAction | KairosStageAction, attempt: Attempt
     ) -> AttemptResult:
-        """Wait for it if it goes on, or take how it ended."""
+        """Wait for the work if it goes on, or read how it ended."""
         return await self.programs.settle(_execution(action), attempt)
 
 
@@ -153,7 +153,7 @@ def _execution(action: KairosUpgradeAction | KairosStageAction) -> ExecutionActi
 
 
 def argv_of(action: KairosUpgradeAction | KairosStageAction) -> list[str]:
-    """Return what is run; pure."""
+    """Return the command. Pure."""
     if isinstance(action, KairosUpgradeAction):
         return list(upgrade_argv(action.source, recovery=action.recovery))
     return list(stage_argv(action.stage, action.path))

@@ -20,7 +20,7 @@ FRAMES: Final = 10
 PINGS: Final = 50
 POLL: Final = 1.0
 LEAST: Final = 5.0
-"""Seconds that pings have, though the time of their step is nearly up."""
+"""Seconds that pings get, even if the time of their step is nearly up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,12 @@ class LinkProbes(Performer):
 
     root: str
     host: str
-    """What frames of this host are told from those of the peer by."""
+    """Tells frames of this host from those of the peer."""
     run: Runner
     open_socket: OpenSocket = path_probe.packet_socket
 
     async def perform(self, action: LinkProbeAction, attempt: Attempt) -> AttemptResult:
-        """Probe until it holds, or the time is up; the paths first, which have to be there for all else."""
+        """Probe until it holds, or the time is up; paths first, because the rest needs them."""
         loop = asyncio.get_running_loop()
         until = loop.time() + attempt.timeout
         evidence: Evidence = {}
@@ -62,7 +62,7 @@ class LinkProbes(Performer):
         return [card for card, proof in proofs.items() if not proof.proven(frames)]
 
     async def _loss(self, action: edge_steps.LossProbe, until: float) -> Loss:
-        """Return the first round in which nothing was lost, or the last one."""
+        """Return the first round without loss, or the last one."""
         loop, count = asyncio.get_running_loop(), action.count or PINGS
         found: Loss | None = None
         while True:
@@ -75,7 +75,7 @@ class LinkProbes(Performer):
                 if found is None:
                     raise
                 return found  # how much was lost says more than that there was no time for another round
-            except HostError:  # as long as links come up again, there may be no address or route
+            except HostError:  # while links come up again, there may be no address or route
                 if loop.time() >= until:
                     raise
             else:

@@ -1,1 +1,1 @@
-"""Holds: the time in which nothing on this host is changed, who asked for it, and when it ends."""
+"""Holds: times in which this host is not changed, who asked for them, and when they end."""

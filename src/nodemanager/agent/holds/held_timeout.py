@@ -1,4 +1,4 @@
-"""A limit of time in which nothing counts that a host could not do because it was held."""
+"""A time limit that does not count time in which the host was held."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 
 @contextlib.asynccontextmanager
 async def timeout(seconds: float, may_act: Callable[[], bool], poll: float) -> AsyncIterator[None]:
-    """Raise TimeoutError after so many seconds; they begin anew as long as the host may not be changed."""
+    """Raise TimeoutError after so many seconds; they start again while the host may not be changed."""
     async with asyncio.timeout(seconds) as limit:
         watching = asyncio.create_task(_begin_anew(limit, seconds, may_act, poll))
         try:

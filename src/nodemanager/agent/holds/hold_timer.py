@@ -1,4 +1,4 @@
-"""How long a hold lasts: counted by a clock that nobody can set, across restarts of the agent and reboots.
+"""How long a hold lasts: measured by a clock that cannot be set, across restarts of the agent and reboots.
 
 When a hold is first heard of, its `until` is compared with the time of day, once. From then on the clock
 since boot counts. After a reboot, `until` is asked again: a clock that was never set, or was set back, makes
@@ -29,12 +29,12 @@ BY_HOST: Final = "hold"
 BY_API: Final = "hold-of-api"
 """The file in which the agent keeps the hold of its ManagedNode, for a start without the API."""
 UNSET_SECONDS: Final = 7 * 86400.0
-"""How long a hold lasts at most on a host whose clock was never set, until it is."""
+"""The longest time of a hold on a host whose clock was never set, until it is set."""
 
 
 @dataclass(frozen=True, slots=True)
 class HoldClocks:
-    """Where times come from."""
+    """The clocks."""
 
     wall: Callable[[], float] = time.time
     since_boot: Callable[[], float] = boot.seconds_since_boot
@@ -47,14 +47,14 @@ class HoldClocks:
 
 
 class TimedHold(Struct):
-    """A hold, and when it ends by the clock since boot; as it is on disk."""
+    """A hold as it is on disk, with its end by the clock since boot."""
 
     hold: Hold
     boot: str
-    """The boot that `ends` is about."""
+    """The boot to which `ends` belongs."""
     ends: float
     left: float
-    """Seconds that were left when this was written."""
+    """The seconds that were left when this was written."""
     dated: bool = True
     """Whether the time of day was known then."""
 
@@ -84,7 +84,7 @@ def resumed(one: TimedHold, clocks: HoldClocks) -> TimedHold:
 
 
 def load(vault: Vault, name: str) -> TimedHold | None:
-    """Return the hold in a file; one that cannot be read is set aside, and told of."""
+    """Return the hold in a file; an unreadable file is set aside, and reported."""
     try:
         data = vault.load(name)
         return None if data is None else msgspec.json.decode(data, type=TimedHold)
@@ -95,7 +95,7 @@ def load(vault: Vault, name: str) -> TimedHold | None:
 
 
 def save(vault: Vault, name: str, one: TimedHold | None) -> None:
-    """Put a hold on disk, or take it away; raise VaultError where that cannot be done."""
+    """Write a hold to disk, or remove it; raise VaultError if that fails."""
     if one is None:
         vault.remove(name)
     else:

@@ -1,4 +1,4 @@
-"""Knows whether this host is held, and tells everybody when that begins and ends.
+"""Knows whether this host is held, and tells other parts when that begins and ends.
 
 ManagedNode.spec.hold --heard--+
 the file of this host --reload-+--> may_act --> passes, repairs, upgrades
@@ -32,7 +32,7 @@ from nodemanager.runtime.metrics import Registry
 
 log = logging.getLogger("nodemanager.agent")
 NAP: Final = 30.0
-"""Seconds that the end of a hold may be noticed late after the host slept."""
+"""How many seconds late the end of a hold may be noticed after the host slept."""
 _FILES: Final = {HoldOrigin.API: BY_API, HoldOrigin.HOST: BY_HOST}
 
 
@@ -54,18 +54,18 @@ class HoldKeeper:
     # What is known
 
     def permission(self) -> Permission:
-        """Return whether this host may act now."""
+        """Return whether this host may be changed now."""
         return acting.decide(
             RunningHold(one.hold, origin, hold_timer.left(one, self._clocks))
             for origin, one in self._holds.items()
         )
 
     def may_act(self) -> bool:
-        """Tell whether something on this host may be changed now."""
+        """Tell whether this host may be changed now."""
         return self.permission().may_act
 
     def contribute(self, found: ManagedNodeStatus, now: datetime, generation: int) -> ManagedNodeStatus:
-        """Return the status with whether the host is held; nothing is said before it ever was."""
+        """Return the status with the hold; without any hold so far, it is not changed."""
         hold = self.permission().hold
         said = Condition(type=node_conditions.HELD, status=conditions.FALSE, reason=node_conditions.NOT_HELD)
         if hold is not None:
@@ -93,11 +93,11 @@ class HoldKeeper:
     # What happens
 
     def heard(self, node: ManagedNode) -> None:
-        """Take note of what our ManagedNode says."""
+        """Read the hold in our ManagedNode."""
         wanted, known = node.spec.hold, self._holds.get(HoldOrigin.API)
         same = wanted == (known.hold if known else None)
         if same and (known is None or known.dated or not self._clocks.is_set):
-            return  # its time is running already
+            return  # its time is already running
         new = hold_timer.timed(wanted, self._clocks) if wanted else None
         self._take(HoldOrigin.API, new)
         self._save(HoldOrigin.API)
@@ -135,7 +135,7 @@ class HoldKeeper:
             self._holds[origin] = hold_timer.resumed(one, self._clocks)
 
     def _settle(self) -> None:
-        """Tell everybody if a hold has begun, ended or become another."""
+        """Tell other parts if a hold has begun, ended or changed."""
         now, before = self.permission().hold, self._told
         if _same(now, before):
             return
@@ -174,7 +174,7 @@ def _same(one: RunningHold | None, other: RunningHold | None) -> bool:
 
 
 def of_node(keeper: HoldKeeper, events: EventRecorder) -> Callable[[Change[ManagedNode]], None]:
-    """Return what hears of changes of our ManagedNode: of its hold, and of what it says of one.
+    """Return the listener for our ManagedNode: for its hold, and for its report about one.
 
     The Events follow the condition, so that a hold that began in an outage or ended while the agent was
     down is told, too, and once.

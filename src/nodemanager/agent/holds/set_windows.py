@@ -13,11 +13,11 @@ from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.enforcement import Enforcement
 
 NAP: Final = 30.0
-"""Seconds after which the clock is looked at again: it may be set, and the host may sleep."""
+"""How often to look at the clock: it may be set, and the host may sleep."""
 
 
 class SetWindows:
-    """The windows of the sets of one host; also a part of the agent, which notices their edges."""
+    """The windows of a host's sets; also a part of the agent that notices when they open and shut."""
 
     name = "set windows"
 

@@ -1,1 +1,1 @@
-"""The way to the API: is it there, does it still want us, and the token that proves who we are."""
+"""The connection to the API: whether it answers and accepts us, and the token of the host."""

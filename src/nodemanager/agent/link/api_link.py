@@ -1,4 +1,4 @@
-"""Everything that the agent has of the API, put together: requests, what is watched, Events, locks."""
+"""Everything that the agent has of the API: requests, watches, Events, locks."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class ApiLink:
     """The API as one host uses it."""
 
     key: ObjectKey
-    """Of our ManagedNode."""
+    """The key of our ManagedNode."""
     reachability: ApiReachability
     client: Client
-    """Its requests tell `reachability` how we stand with the API."""
+    """Its requests tell `reachability` whether the API answers and accepts us."""
     config_sets: Cache[ConfigSet]
     nodes: Cache[ManagedNode]
     events: EventRecorder
     locks: SharedLocks
-    """One for restarts and upgrades: a host holds a lock once, however many want it there."""
+    """The locks, one object for restarts and upgrades: a host holds a lock once, for all its users."""
 
     def warn(self, reason: str, message: str) -> None:
         """Record a warning about this host, once it is known to the API."""
@@ -41,7 +41,7 @@ class ApiLink:
             self.events.warning(MANAGED_NODES, own, reason, message)
 
     def hurry_when_back(self, *more: Callable[[], None]) -> None:
-        """Have whatever waits after a failure tried again at once when the API is there again."""
+        """Let everything that waits after a failure try again at once when the API is back."""
         for one in (self.config_sets.hurry, self.nodes.hurry, *more):
             self.reachability.subscribe(one)
 

@@ -1,8 +1,8 @@
-"""Whether the API is there, and whether it still wants us: seen from what becomes of our own requests.
+"""Whether the API answers, and whether it still accepts us: judged by the results of our own requests.
 
     there     it answers
-    offline   it does not answer, or only with errors of its own (5xx): the host goes on with what it knows
-    refused   it answers that it does not know us any more (401), or keeps us from our own ManagedNode (403)
+    offline   it does not answer, or only with its own errors (5xx): the host goes on with what it knows
+    refused   it does not know us any more (401), or denies us our own ManagedNode (403)
 
 A host that is refused goes on, too, but uses the Secrets that it knows only for a while. Such times are
 counted by clocks that nobody sets; what passes while the host is off is counted if its clock says so,
@@ -30,13 +30,13 @@ log = logging.getLogger(__name__)
 NAME: Final = "contact"
 GRACE: Final = 72 * 3600.0
 PATIENCE: Final = 0.5
-"""Seconds that an API gets to answer at the start, before a host that knows enough goes on without it."""
+"""How long an API has to answer at the start, before a host with enough memory goes on without it."""
 RECORD_SECONDS: Final = 600.0
 """How often the time spent is recorded."""
 SURE_SECONDS: Final = 5.0
-"""Seconds after which refusals are believed: a token that ran out is often renewed with the next request."""
+"""After so many seconds refusals count: an expired token is often renewed with the next request."""
 SANE: Final = 1_704_067_200.0
-"""The beginning of 2024: a clock that is behind this was never set."""
+"""The beginning of 2024: a clock before that was never set."""
 LET_IN: Final = (
     "to let this host in again: nodemanager rbac and nodemanager token where you administer the API, then "
     "nodemanager bootstrap here"
@@ -47,10 +47,10 @@ class _Spent(Struct):
     """A time that goes on across restarts."""
 
     since: float
-    """When it began, by the clock on the wall: for people."""
+    """When it began, by the wall clock: for people."""
     spent: float = 0.0
     seen: float = 0.0
-    """When `spent` was recorded, by the clock on the wall."""
+    """When `spent` was recorded, by the wall clock."""
 
 
 class _Record(Struct):
@@ -60,17 +60,17 @@ class _Record(Struct):
 
 @dataclass(frozen=True, slots=True)
 class SecretLimits:
-    """For how many seconds Secrets that are known are used; 0 = for ever."""
+    """For how many seconds known Secrets are used; 0 = for ever."""
 
     grace: float = GRACE
     """After the API has refused us."""
     max_age: float = 0.0
-    """After the API was last there."""
+    """After the last answer of the API."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnixClocks:
-    """Where times come from; the clock on the wall in seconds of Unix time."""
+    """The clocks; the wall clock is in seconds of Unix time."""
 
     wall: Callable[[], float] = time.time
     steady: Callable[[], float] = time.monotonic
@@ -101,15 +101,15 @@ class ApiReachability:
         self._own: Collection[tuple[str, str]] = ()
         self._listeners: list[Callable[[], None]] = []
         self._on_change = changed
-        """Called when the API begins or ceases to answer, or to accept us."""
+        """Called when the API begins or stops to answer, or to accept us."""
         self._heard: float | None = None
-        """When the API last answered and knew us, by the steady clock; None = not since we were started."""
+        """When the API last answered and accepted us, by the monotonic clock; None = not since our start."""
         self._changed = asyncio.Event()
         self._answered = asyncio.Event()
         self.why = ""
         """Why we are offline or refused, in words."""
         self.unasked = False
-        """Whether we are offline because we have nothing to show to the API, and so do not ask it."""
+        """Whether we are offline because we have no credential to show, and so send no requests."""
         self._offline_since: float | None = None
         """By the steady clock."""
         self._began = self._clocks.steady()
@@ -279,7 +279,7 @@ class ApiReachability:
                     await self._changed.wait()
             except TimeoutError:
                 if doubting:
-                    self._tell()  # whoever waits for the API asks again, and then we know
+                    self._tell()  # the waiting parts ask the API again, and then we know
                 if counting:
                     self._spend()
                     self._save()

@@ -1,4 +1,4 @@
-"""Notices that the credential of this host was replaced on disk: `nodemanager bootstrap` is enough to join.
+"""Notices that the credential of this host was replaced on disk: `nodemanager bootstrap` suffices to join.
 
 A newer token of the same account is used from then on. Anything else, such as another host's name, another
 API or a client certificate, makes the agent begin anew with it, in the same process.
@@ -24,15 +24,15 @@ from nodemanager.kube import errors, times
 
 log = logging.getLogger(__name__)
 LOOK: Final = 5.0
-"""Seconds after which the files are looked at again; SIGHUP is for those who cannot wait."""
+"""How often to look at the files; SIGHUP is for people who cannot wait."""
 ANSWER: Final = 10.0
-"""Seconds that the API gets to say whether a credential that looks like another host's is ours, too."""
+"""How long the API has to say whether another host's credential, as it seems, is ours, too."""
 
 Stamps = tuple[tuple[int, ...] | None, ...]
 
 
 def stamps(files: Sequence[Path]) -> Stamps:
-    """Return what differs once one of the files was written or replaced."""
+    """Return values that differ after one of the files was written or replaced."""
     return tuple(_stamp(file) for file in files)
 
 
@@ -50,17 +50,17 @@ class CredentialWatch:
 
     files: Sequence[Path]
     seen: Stamps
-    """Of the files, from before they were read."""
+    """The stamps of the files, from before they were read."""
     config: ClientConfig
-    """What was read."""
+    """The content that was read."""
     read: Callable[[], ClientConfig]
-    """Reads it anew."""
+    """Reads it again."""
     token: RenewedToken | None
-    """What requests are sent with; None = it cannot be replaced while it is in use."""
+    """The token of the requests; None = it cannot be replaced while it is in use."""
     begin_anew: Callable[[str], None]
     """Called with the reason why the agent has to begin anew."""
     is_ours: Callable[[], Awaitable[bool]] | None = None
-    """Asks the API whether a credential that looks like another host's is good for ours; None = no need."""
+    """Asks the API whether what seems to be another host's credential is valid for us; None = not needed."""
     clock: Callable[[], float] = time.time
     name: str = "credential"
     _listeners: list[Callable[[], None]] = field(default_factory=list)
@@ -114,7 +114,7 @@ class CredentialWatch:
                 listener()
 
     def _is_newer(self, token: str, ours: str) -> bool:
-        """Tell whether it is not what we wrote ourselves, nor one from before that, nor one that is over."""
+        """Tell whether a token is neither our own, nor older than that, nor expired."""
         there, here = renewed_token.lifetime(token), renewed_token.lifetime(ours)
         if token == ours or there is None or here is None:
             return token != ours

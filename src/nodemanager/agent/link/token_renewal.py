@@ -25,21 +25,21 @@ from nodemanager.runtime.metrics import Counter, Family, Registry
 
 log = logging.getLogger(__name__)
 LOOK: Final = 60.0
-"""Seconds after which the clock is looked at again: it may have been set, or the host have slept."""
+"""How often to look at the clock: it may have been set, or the host may have slept."""
 RETRY: Final = Backoff(base=1.0, maximum=300.0)
 REPEATED: Final = 5
-"""So many failures in a row are told to people, in the status and as an Event: about half a minute."""
+"""After so many failures in a row, about half a minute, status and Event report them."""
 LATE: Final = 0.9
-"""The part of a token's life after which every failure to renew it is told."""
+"""The part of a token's life after which every failure to renew it is reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenReporter:
-    """How others learn what becomes of the token."""
+    """Reports about the token."""
 
     registry: Registry
     warn: Callable[[str, str], None] = lambda _reason, _message: None
-    """Takes a reason, in one word, and a message, and records an Event about this host."""
+    """Takes a one-word reason and a message, and records an Event about this host."""
     changed: Callable[[], None] = lambda: None
     """Called when there is something new to say in the status."""
 
@@ -54,13 +54,13 @@ def publish_expiry(registry: Registry, hostname: str, life: Callable[[], Lifetim
 
 @dataclass(slots=True)
 class TokenRenewal:
-    """Keeps the token in memory and in the kubeconfig good."""
+    """Keeps the token in memory and in the kubeconfig valid."""
 
     client: Client
     config: ClientConfig
     token: RenewedToken
     path: Path
-    """The kubeconfig of the host, which is replaced whole."""
+    """The kubeconfig of the host, which is replaced as a whole."""
     hostname: str
     namespace: str
     reporter: TokenReporter
@@ -68,11 +68,11 @@ class TokenRenewal:
     name: str = "token renewal"
     _count: Family[Counter] = field(init=False)
     _unsaved: bytes | None = None
-    """A kubeconfig that is in use, and could not be written yet."""
+    """A kubeconfig that is in use, but could not be written yet."""
     _failures: int = 0
     """How often renewal failed since it last succeeded."""
     _trouble: str = ""
-    """Why it fails, once it has failed repeatedly."""
+    """Why renewal fails, after repeated failures."""
 
     def __post_init__(self) -> None:
         publish_expiry(self.reporter.registry, self.hostname, lambda: self.token.life)

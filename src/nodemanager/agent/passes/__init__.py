@@ -1,1 +1,1 @@
-"""A pass over the host: everything that is declared, looked at and made so, and what it leads to."""
+"""A pass over the host: everything that is declared is looked at and repaired; with its consequences."""

@@ -1,4 +1,4 @@
-"""What may take minutes is done beside the passes: one job after the other for each ConfigSet.
+"""Work that may take minutes is done beside the passes: one job after the other for each ConfigSet.
 
     pass --start--> lane of a ConfigSet: job, job, ... --its end asks for a pass--> which takes the results
 
@@ -6,8 +6,8 @@ While a lane is at work, everything else of its ConfigSet is left alone by passe
 moves a database may have stopped its service. All other ConfigSets go on. A lane is never started twice, so
 no program runs twice at the same time.
 
-What ended is not begun again by a pass that only the end of a lane asked for: two ConfigSets whose programs
-always fail would otherwise start each other for ever. It is, once its ConfigSet declares something else.
+A pass that only the end of a lane asked for does not start ended work again: two ConfigSets whose programs
+always fail would otherwise start each other for ever. It starts again once its ConfigSet has changed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from nodemanager.plan.steps import Step, Waiting
 
 log = logging.getLogger(__name__)
 Declared = Sequence[tuple[Any, str]]
-"""All that a ConfigSet declares, each with the digest of its content if it is a file."""
+"""Everything that a ConfigSet declares; files with the digest of their content."""
 _NOTHING: Final[Declared] = ()
 
 
@@ -49,12 +49,12 @@ class _End(NamedTuple):
 
     result: Result
     declared: Declared
-    """What its ConfigSet declared when it was queued."""
+    """The declarations of its ConfigSet when it was queued."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackgroundJob:
-    """Something about one resource that may take long."""
+    """Work on one resource that may take long."""
 
     id: ResourceId
     sources: tuple[str, ...]
@@ -67,13 +67,13 @@ class _Lane:
 
     todo: deque[BackgroundJob]
     at: ResourceId
-    """The job that it is at."""
+    """The current job."""
     declared: Declared
-    """What the ConfigSet declared when they were queued."""
+    """The declarations of the ConfigSet when the jobs were queued."""
     again: bool = False
-    """Something of the ConfigSet was put off meanwhile, and has to be looked at when this is over."""
+    """Whether work of the ConfigSet was delayed meanwhile, and has to be looked at afterwards."""
     awaited: bool = False
-    """Whoever began it waits for its end, and takes the results."""
+    """Whether the pass that began it waits for its end, and takes the results."""
     task: asyncio.Task[None] | None = None
 
 
@@ -83,22 +83,22 @@ def _nobody() -> None:
 
 @dataclass(eq=False, slots=True)
 class Background:
-    """A part of the agent: the lanes that are at work, and what came of those that were."""
+    """A part of the agent: the lanes at work, and the results of ended ones."""
 
     ended: Callable[[], None] = _nobody
-    """Asks for a pass, because there are results to take, or something was put off."""
+    """Asks for a pass, because there are results to take, or delayed work."""
     patience: float | None = None
-    """Seconds that whoever began something waits for it; None = to its end."""
+    """Seconds that a pass waits for work that it began; None = to its end."""
     name: str = "executions"
     _lanes: dict[str, _Lane] = field(default_factory=dict)
     _new: set[str] = field(default_factory=set)
-    """Those that nobody waited for yet."""
+    """Lanes for which no pass has waited yet."""
     _results: list[Result] = field(default_factory=list)
     _ends: dict[ResourceId, _End] = field(default_factory=dict)
     _declared: Mapping[str, Declared] = field(default_factory=dict)
-    """What each ConfigSet declares now; the same object for as long as it is not edited."""
+    """The present declarations of each ConfigSet; the same object until it is edited."""
     _asked: bool = False
-    """We asked for a pass, and none has begun since."""
+    """Whether we asked for a pass, and none has begun since."""
 
     @property
     def busy(self) -> AbstractSet[str]:

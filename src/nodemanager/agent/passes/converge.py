@@ -50,35 +50,35 @@ _NOTHING: Final = frozenset[ResourceId]()
 
 
 def _never(_: ResourceId) -> bool:
-    """Say of everything that it never held: where nothing is remembered."""
+    """Tell that no resource held before: for runs without memory."""
     return False
 
 
 @dataclass(slots=True)
 class Converger:
-    """Makes a host what it shall be."""
+    """Brings a host to its wanted state."""
 
     observer: Observer
     tools: Tools
     records: HostRecords = field(default_factory=HostRecords)
     no_wait: NoWait = field(default_factory=NoWait)
     progress: PassProgress = field(default_factory=PassProgress)
-    """Notices a pass that hangs."""
+    """Notices a hanging pass."""
     restraints: Restraints = field(default_factory=Restraints)
     kinds: HostKinds = KINDS
     parts: HostParts = field(default_factory=lambda: PARTS)
-    """How each of the kinds is observed and changed."""
+    """How each kind is observed and changed."""
     background: Background = field(default_factory=Background)
-    """Does what may take minutes."""
+    """Does work that may take minutes."""
     underway: Underway = field(default_factory=Underway)
-    """Says what a long pass is at."""
+    """Reports the progress of a long pass."""
     host_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by each stage of a pass and by each repair: only one of them works on the host at a time."""
     upgrading: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while everything is upgraded: what packages stop and write in between is no drift. Repairs wait
-    for that; passes do not, they have to report how it goes."""
+    """Held during the upgrade of the whole system, as changes by packages are no drift. Repairs wait for it;
+    passes do not, because they have to report the progress."""
     _aborted: set[str] = field(default_factory=set)
-    """ConfigSets that the last pass broke off: repairs do not go on with them either."""
+    """ConfigSets that the last pass aborted: repairs leave them alone, too."""
     _tidying: Tidying = field(default_factory=Tidying)
 
     def __post_init__(self) -> None:

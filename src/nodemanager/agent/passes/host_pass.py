@@ -40,20 +40,20 @@ async def watch_nothing(_desired: Desired | None = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PassReports:
-    """Who is told of passes."""
+    """The receivers of reports about passes."""
 
     writer: StatusWriter
     reporter: Reporter
     notifier: NotifiesAnnotator
     heard: Callable[[bool], Awaitable[None]]
-    """Told of every whole pass, and whether the API knows of it."""
+    """Called with every whole pass, and whether the API knows of it."""
     changed: Callable[[Sequence[ConfigSet], Sequence[Result]], None] = _nobody
-    """Records what was changed."""
+    """Records changes."""
 
     async def passed(
         self, node: ManagedNode, declared: Declared, results: Sequence[Result], collection: Collection | None
     ) -> None:
-        """Tell of a pass; while the API is away, only whoever is on this host."""
+        """Report a pass; while the API is away, only to programs on this host."""
         sets, desired = declared.sets, declared.desired_state.desired
         self.reporter.passed(node, sets, desired, results)
         self.changed(sets, results)
@@ -77,7 +77,7 @@ class PassReports:
 
 @dataclass(frozen=True, slots=True)
 class HostPass:
-    """Makes this host what it shall be."""
+    """Brings this host to its wanted state."""
 
     declared: Declarations
     converger: Converger
@@ -86,10 +86,10 @@ class HostPass:
     requests: Requests
     reports: PassReports
     follow: Callable[[], Awaitable[None]]
-    """Has what the pass was about watched on the host."""
+    """Sets up the watches for what the pass was about."""
     pruner: Pruner
     follow_ahead: Callable[[Desired], Awaitable[None]] = watch_nothing
-    """Has what a pass will be about watched before it looks."""
+    """Sets up the watches for what a pass will be about, before it looks."""
 
     async def run(self) -> controller.ReconcileResult:
         """Do one pass, and return when the next one is due."""

@@ -1,4 +1,4 @@
-"""What is kept on a host of what passes did to it, so that it can be taken back."""
+"""Records on a host of what passes changed, so that it can be taken back."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ class HostRecords:
     """The records of one host, each of which may be missing."""
 
     bucket: Bucket | None = None
-    """Where former contents of files go."""
+    """Where former contents of files are stored."""
     lock: StateLock | None = None
-    """Taken with the first pass that may change something, and kept."""
+    """Taken with the first pass that may change something, and then kept."""
     ledger: OwnershipLedger | None = None
-    """The record of what this host has because of ConfigSets; None = nobody wants to know."""
+    """The record of what this host has because of ConfigSets; None = it is not kept."""
     replaced: dict[str, str] = field(default_factory=dict)
     """SHA-256 of what files contained before they were first replaced or removed, until a report takes it."""
 
     def take(self, journal: Journal, *, make: bool) -> None:
         """Make the state ours, as long as we live; raise if another process has it."""
         if self.lock is not None and self.lock.take(make=make):
-            journal.reload()  # whoever had it before may have written there
+            journal.reload()  # the process that had it before may have written there
             if self.ledger is not None:
                 self.ledger.reload()

@@ -1,7 +1,7 @@
-"""The state of the host: what is wanted, what became of it, and what was changed behind our back.
+"""The state of the host: the wanted one, the results of work, and foreign changes.
 
 Passes over the whole host and repairs of a few resources both end here. So the status can be written
-at any time from what is known, and nobody has to look at a whole host to report on one file.
+at any time from what is known, without a look at the whole host for a report about one file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nodemanager.plan.resources import ResourceId
 
 
 class DriftRecorder(Protocol):
-    """Takes every drift and reports it, sooner or later, once."""
+    """Takes every drift and reports it once, now or later."""
 
     def add(self, record: DriftRecord) -> DriftRecord:
         """Take a drift and return it with its number; does not wait for anything."""
@@ -43,29 +43,29 @@ def nobody(_: ResourceId) -> str:
 
 @dataclass(slots=True)
 class HostState:
-    """What is known of the host."""
+    """The known state of the host."""
 
     drifts: DriftRecorder
     now: Callable[[], datetime]
     clock: Callable[[], float]
-    """Seconds; the same clock that `since` of what is touched is taken from."""
+    """In seconds; the same clock as for `since` of touched resources."""
     watch: DriftWatch = field(default_factory=DriftWatch)
     backoff: RepairBackoff = field(default_factory=RepairBackoff)
     patience: Patience = field(default_factory=Patience)
     who: Callable[[ResourceId], str] = nobody
-    """Tells who changed something last."""
+    """Tells which program changed a resource last."""
     turn: RepairTurn = field(default_factory=RepairTurn)
-    """Whether a pass may put back what is otherwise left alone."""
+    """Whether a pass may repair what is otherwise left alone."""
     desired_state: DesiredState | None = None
-    """What is wanted; None before the first pass."""
+    """The wanted state; None before the first pass."""
     results: dict[ResourceId, Result] = field(default_factory=dict)
-    """What became of everything, except for what needed nothing."""
+    """The results for all resources, except those that needed no work."""
     changes: int = 0
     """How often `results` has changed."""
     shortfalls: tuple[str, ...] | None = None
-    """What is not watched, in words; None = nothing is."""
+    """What is not watched, as text; None = everything is."""
     _strays: set[ResourceId] = field(default_factory=set)
-    """What there are results of although nobody declares it: entries of purged directories."""
+    """Results for resources that no set declares: entries of purged directories."""
     _repaired: dict[ResourceId, Result] = field(default_factory=dict)
     """Results of repairs since a pass began: they are newer than what it saw."""
 

@@ -1,4 +1,4 @@
-"""What is done without waiting: whoever waits keeps the host from everything else that is to be done."""
+"""Tools that do not wait, because waiting keeps the host from all other work."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False, slots=True)
 class NoWait:
-    """The tools that do not wait, where there are such; other tools take their place where there are none."""
+    """Tools that do not wait, if there are such; other tools take the place of missing ones."""
 
     services: ServiceManager | None = None
-    """The service manager for repairs: it does not wait to see whether what it started stays up."""
+    """The service manager for repairs: it does not check whether started services stay up."""
     locks: Locks | None = None
-    """Locks that are not waited for: while another host holds one, nothing else on this host waits for it."""
+    """Locks without waiting: while another host holds one, no other work on this host waits for it."""
     unread: set[str] = field(default_factory=set)
-    """Users whose service manager has yet to notice what repairs enabled; empty is the host's own."""
+    """Users whose service manager has not read enabled units yet; empty name = that of the host."""
 
     def in_pass(self, tools: Tools) -> Tools:
         """Return the tools for the stages of a pass."""

@@ -1,4 +1,4 @@
-"""When to look at the host again although nothing happens."""
+"""When to look at the host again without any event."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nodemanager.kube.go import durations
 
 log = logging.getLogger(__name__)
 RETRY_SECONDS: Final = 30.0
-"""A host on which something failed tries again after this, growing with every failure."""
+"""After a failure on it, a host tries again after this time, which grows with every failure."""
 MAX_RETRY: Final = 600.0
 MIN_PERIOD: Final = 1.0
 """The shortest period; a ManagedNode that asks for a shorter one gets this."""
@@ -24,11 +24,11 @@ class PassSchedule:
 
     housekeeper: Housekeeper
     period: float = 0.0
-    """Seconds after which to look again where the ManagedNode does not say; 0 = never by itself."""
+    """Seconds after which to look again if the ManagedNode declares none; 0 = never by itself."""
     _failures: int = 0
     _again_in: float | None = None
     _told: str = ""
-    """What was last said of a period that cannot be used."""
+    """The last report about an unusable period."""
 
     def passed(self, *, failed: bool, again_in: float | None = None) -> None:
         """Take note of the end of a pass, whether something failed, and in how many seconds waiting ends."""

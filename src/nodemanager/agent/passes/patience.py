@@ -1,4 +1,4 @@
-"""For how long something may wait for what others are to bring before that is a failure.
+"""How long a resource may wait for objects that others create before that counts as a failure.
 
 An operator gives a new host its Secrets within seconds, and people create a ConfigSet and its Secret one
 after the other: neither is worth a warning. What is still missing after a minute is, and says what to do.

@@ -1,7 +1,7 @@
-"""Tells a pass that takes long from one that hangs.
+"""Tells a long pass from a hanging one.
 
 What may take long is done by programs: a package transaction, an execution, a validation. Each has a time of
-its own after which it is ended, so while one runs within its time, somebody else watches. Everything else
+its own after which it is ended, so a program within its time does not count as hanging. Everything else
 that a pass does is a matter of seconds, and of minutes on a slow disk; if nothing at all happens for longer
 than that (a thread that waits for a dead NFS server), the pass hangs.
 """
@@ -18,7 +18,7 @@ from nodemanager.host.base import How, Runner
 from nodemanager.host.process.runner import Completed
 
 QUIET_SECONDS: Final = 900.0
-"""How long nothing may begin or end in a pass; a job of systemd may take five minutes."""
+"""How long no step may begin or end in a pass; a job of systemd may take five minutes."""
 GRACE: Final = 60.0
 """Seconds after its time that a program may take to be ended."""
 
@@ -32,9 +32,9 @@ class PassProgress:
     _last: float = 0.0
     _passes: int = 0
     _allowed: dict[object, float] = field(default_factory=dict)
-    """Until when those that run now may take."""
+    """Until when the programs that run now may take."""
     _programs: dict[object, str] = field(default_factory=dict)
-    """Which programs run now, the one that began first in front."""
+    """The programs that run now, the one that began first in front."""
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:

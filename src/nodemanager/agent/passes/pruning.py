@@ -1,4 +1,4 @@
-"""Puts back what no ConfigSet declares any more, after everything that is declared was brought about.
+"""Takes back what no ConfigSet declares any more, after everything that is declared was brought about.
 
     services -> files -> packages         the reverse of a pass: what uses something goes before it
 
@@ -38,25 +38,25 @@ from nodemanager.plan.steps import Noop, Step
 
 log = logging.getLogger(__name__)
 Coming = Mapping[ResourceId, AbstractSet[str]]
-"""What sets declare in a revision that this host has not got yet; by their names."""
+"""The declarations of sets in a revision that this host does not have yet, by name."""
 GRACE_SECONDS: Final = 60.0
-"""Who moves something to another set changes one set after the other."""
+"""How long to wait, as a person who moves something to another set edits one set after the other."""
 
 
 @dataclass(slots=True)
 class _Going:
-    """What is to be done about the resources of one kind."""
+    """The work on the resources of one kind."""
 
     work: StageWork
     steps: list[Step] = field(default_factory=list)
     left: dict[ResourceId, Owned] = field(default_factory=dict)
-    """What stays, and why."""
+    """The resources that stay, and why."""
     gone: set[ResourceId] = field(default_factory=set)
-    """What is as it was before us."""
+    """The resources that are as they were before us."""
     moved: dict[ResourceId, ResourceId] = field(default_factory=dict)
-    """What is declared under another name."""
+    """The resources that are declared under another name."""
     awaited: dict[ResourceId, str] = field(default_factory=dict)
-    """What a revision that is on its way declares under another name, in words."""
+    """What a coming revision declares under another name, as text."""
 
     def leave(
         self, one: ResourceId, entry: Owned, why: str, *, waits: bool = False, final: bool = False
@@ -101,17 +101,17 @@ class _Going:
 
 @dataclass(frozen=True, slots=True)
 class Pruner:
-    """Takes back what a host has only because of sets that declare it no longer."""
+    """Takes back what a host has only because of sets that do not declare it any more."""
 
     converger: Converger
     ledger: OwnershipLedger
     again: Callable[[float], None] = lambda _seconds: None
     """Asks for another pass after so many seconds."""
     grace: float = GRACE_SECONDS
-    """Seconds that something has to be declared by nobody before it is put back."""
+    """Seconds that no set may declare something before it is taken back."""
     clock: Callable[[], float] = time.monotonic
     _since: dict[ResourceId, float] = field(default_factory=dict)
-    """Since when nobody declares something, and nothing else speaks against taking it back."""
+    """Since when no set declares something, and no other reason keeps it."""
 
     def begin(self, held: Iterable[ResourceId], told: SetsTold | None) -> None:
         """Record what is to be remembered of sets; where there is no record, begin one.
@@ -139,7 +139,7 @@ class Pruner:
                 async with self.converger.host_lock:
                     await self._put_back(kind, releases, desired, told.coming, results)
         except OwnershipLedgerError as error:
-            log.warning("cannot record what nobody declares any more, the next pass tries again: %s", error)
+            log.warning("cannot record what no set declares any more, the next pass tries again: %s", error)
         if changed_by(results) and self.converger.tools.journal.pending():
             self.converger.background.ask()  # for restarts of what uses these files and stays
         return results

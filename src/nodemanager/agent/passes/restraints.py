@@ -1,4 +1,4 @@
-"""What keeps passes and repairs from changing something now."""
+"""What forbids passes and repairs to change something now."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ class Restraints:
     may_act: Callable[[], bool] = lambda: True
     """Whether the host may be changed now: asked before each stage and each repair."""
     shut: Callable[[], AbstractSet[str]] = frozenset[str]
-    """ConfigSets whose window is shut: asked when a pass or a repair begins."""
+    """ConfigSets whose window is shut: read when a pass or a repair begins."""

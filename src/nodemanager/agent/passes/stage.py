@@ -1,4 +1,4 @@
-"""One stage of a pass, and what its steps and results mean for the others; pure."""
+"""One stage of a pass, and what its steps and results mean for the others. Pure."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class PassStage:
 
     kind: AnyKind
     observe_only: AbstractSet[ResourceId]
-    """What is only looked at."""
+    """Resources that are only looked at."""
     unknown: Mapping[ResourceId, str] = field(default_factory=dict)
-    """What must not run now, and why."""
+    """Executions that must not run now, and why."""
     held_back: HeldBack = field(default_factory=dict)
-    """What must not begin before a file that cannot be made yet."""
+    """Resources that must not begin before a file that cannot be made yet."""
     busy: AbstractSet[str] = frozenset()
-    """ConfigSets that were busy before in this pass: nothing of them is changed in all of it, or what comes
-    later in such a set would be done before what comes first."""
+    """ConfigSets that were busy earlier in this pass: they are not changed in all of it, because later parts
+    of a set must not come before earlier ones."""
     held: bool = False
-    """Whether a hold kept an earlier stage from acting: if it ended since, the next pass does all of it."""
+    """Whether a hold stopped an earlier stage: if it has ended since, the next pass does all of the work."""
     changed: AbstractSet[ResourceId] = _NOTHING
-    """What was changed before in this pass or repair: a run that it makes owed is a new one."""
+    """Changes earlier in this pass or repair: a run that these require is a new one."""
     shut: AbstractSet[str] = frozenset()
     """ConfigSets whose window was shut when the pass or the repair began."""
 

@@ -1,4 +1,4 @@
-"""What a pass is at, for the status: only of passes that take longer than a moment and change something."""
+"""The progress of a pass for the status: only if it changes something and takes longer than a moment."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ LONG_SECONDS: Final = 2.0
 
 @dataclass(eq=False, slots=True)
 class Underway:
-    """Has the status written once in a long pass; a short one is told of when it is over."""
+    """Lets the status be written once in a long pass; a short pass is reported at its end."""
 
     tell: Callable[[], None] = lambda: None
     """Asks for the status to be written."""
     seconds: float = LONG_SECONDS
     _done: list[Sequence[Result]] = field(default_factory=list)
-    """What became of the resources that the pass is done with, stage by stage."""
+    """The results for the resources that the pass has finished, stage by stage."""
     _doing: str = ""
     _long: bool = False
     _told: bool = False

@@ -1,1 +1,1 @@
-"""What the agent tells: the status of its ManagedNode, Events, metrics, and who asks on the host itself."""
+"""What the agent reports: the status of its ManagedNode, Events, metrics, and answers on the host itself."""

@@ -1,4 +1,4 @@
-"""How many backups a status tells of: as many as there is room for, those of declared files first.
+"""How many backups a status shows: as many as fit, those of declared files first.
 
 A directory that is purged gets entries under ever new names, and each of them is backed up. All backups are
 on the host (`nodemanager backups`); a status is an object in the API, and must not grow with them.
@@ -13,7 +13,7 @@ from typing import Final
 MAX_BYTES: Final = 256 * 1024
 """An API takes objects of 1.5 MiB; this is room for some two thousand files."""
 _EACH: Final = 72
-"""What a record takes besides its path: a SHA-256 and some quotes."""
+"""The size of a record besides its path: a SHA-256 and some quotes."""
 
 
 def known(before: Mapping[str, str], new: Mapping[str, str], kept: AbstractSet[str] | None) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What parts other than passes and repairs have to say in the status."""
+"""What parts other than passes and repairs contribute to the status."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DuplicateHost:
 
     requests: Requests
     warn: Callable[[str, str], None]
-    """Records an Event, of a reason and with a message, about this host."""
+    """Records an Event about this host, with a reason and a message."""
     duplicated: bool = False
 
     def noticed(self, duplicated: bool) -> None:
@@ -127,7 +127,7 @@ def of_upgrades(part: UpgradePart) -> Contribution:
 
 
 class NoEdge:
-    """An agent that was not told to look at what edge sites are made of."""
+    """Stands for the looks at edge parts in an agent without --edge."""
 
     spoke = False
 

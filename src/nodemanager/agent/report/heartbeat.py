@@ -1,6 +1,6 @@
-"""The sign of life: a Lease that is renewed, so that the status need not be written to say nothing new.
+"""The heartbeat: a Lease that is renewed, so that the status is written only if it has news.
 
-It also tells when another machine has our name, as a clone of a virtual machine does: then somebody else
+It also detects another machine with our name, such as a clone of a virtual machine: then another agent
 renews the Lease between our own renewals.
 """
 
@@ -25,15 +25,15 @@ from nodemanager.kube.objects import ObjectKey
 log = logging.getLogger(__name__)
 INTERVAL: Final = 20.0
 DURATION: Final = 60
-"""Seconds after which a host that has not renewed its Lease counts as silent."""
+"""After so many seconds without a renewal, a host counts as silent."""
 
 
 ANNOTATION_INSTANCE: Final = host_bounds.INSTANCE
-"""Annotation of the Lease: which process renewed it last."""
+"""Annotation of the Lease: the process that renewed it last."""
 HURRIED: Final = 4
-"""After a renewal that failed, the next follows so many times sooner, as long as that may save the Lease."""
+"""After a failed renewal, the next follows so many times sooner, while that may save the Lease."""
 REPEATED: Final = 2
-"""So many renewals in a row with somebody else's in between are no accident."""
+"""So many renewals of ours with foreign ones in between are no accident."""
 
 
 def lease_name(hostname: str) -> str:
@@ -59,20 +59,20 @@ class HeartbeatSender:
         self._namespace, self._hostname = key
         self._now = now
         self._unanswered = unanswered
-        """Told that the API did not answer in time, and why."""
+        """Called when the API did not answer in time, with the reason."""
         self._duplicated = duplicated
-        """Told when another machine begins, or ceases, to renew our Lease, too."""
+        """Called when another machine begins, or stops, to renew our Lease."""
         self._failing = False
         self._failing_since = 0.0
         self._hurry = asyncio.Event()
         self._instance = secrets.token_hex(8)
         self._version = ""
-        """The version of the Lease that we wrote last."""
+        """The version of the Lease after our last write."""
         self._strangers = 0
-        """How often in a row somebody else wrote it since."""
+        """How often in a row another agent wrote it since."""
 
     async def run(self) -> None:
-        """Beat; an API that does not answer costs one log line, and is tried again a little sooner."""
+        """Renew until cancelled; an API that does not answer costs one log line, and an earlier next try."""
         clock = asyncio.get_running_loop().time
         while True:
             self._hurry.clear()

@@ -1,4 +1,4 @@
-"""What the agent sees of its host, for the status; and the WireGuard keys it makes if told to."""
+"""What the agent observes of its host for the status; and the WireGuard keys that it makes if declared."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ PRIVATE, PUBLIC = "private-key", "public-key"
 
 @dataclass(slots=True)
 class HostInspector:
-    """Looks at the host itself; of a root that is not running, only at its files."""
+    """Looks at the host itself; for a root that is not running, only at its files."""
 
     tree: Tree
-    """Of its own: others work in theirs meanwhile, also in threads."""
+    """A tree of its own: other parts work in theirs meanwhile, also in threads."""
     identity: Identity
     run: Runner
     client: Client
     _told: str = ""
-    """What was last said of a key that cannot be looked after."""
+    """The last report about an unusable key."""
 
     def close(self) -> None:
         """Give back what is held open."""
@@ -55,7 +55,7 @@ class HostInspector:
                 log.warning("cannot look after the WireGuard key of %s: %s", wanted.interface, error)
             self._told = str(error)
             known = [one for one in node.status.wire_guard if one.name == wanted.interface]
-            return _by_name([*live, *known])  # peers must not lose a key because we could not ask for it
+            return _by_name([*live, *known])  # peers must not lose a key because we could not read it
         self._told = ""
         return _by_name([*live, WireGuardStatus(name=wanted.interface, public_key=public)])
 
@@ -79,7 +79,7 @@ class HostInspector:
             return public
         private = (found.data or {}).get(PRIVATE, b"").decode("ascii", "replace").strip()
         try:
-            # Not what is written beside it: only this one is true for sure.
+            # Not the file beside it: only this answer is certainly true.
             return await wireguard.public_key(self.run, private)
         except ValueError:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""What is seen of a host itself; a ManagedNode says it in its status, and templates read it there."""
+"""What is observed of a host itself: its ManagedNode shows it in the status, where templates read it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from nodemanager.host.inventory import network, ssh_keys, wireguard
 from nodemanager.host.inventory.identity import Identity, read_release
 
 MAX_WORD, MAX_LINE = 64, 256
-"""What the API takes of one text: an os-release may say anything, and the rest of the status shall arrive."""
+"""The longest text that the API accepts: an os-release may contain anything, and must not block the status.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class HostInventory:
-    """What was seen of the host itself."""
+    """The observed facts about the host."""
 
     agent_version: str = ""
     os: HostOperatingSystem = field(default_factory=HostOperatingSystem)

@@ -1,4 +1,4 @@
-"""What passes and repairs have to say in the status, and what of it the API has not heard yet."""
+"""What passes and repairs contribute to the status, and what of it the API does not know yet."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class HostReport:
-    """Keeps what the last pass was about; what became of it is asked for when the status is written."""
+    """Keeps the subject of the last pass; its results are read when the status is written."""
 
     host_state: HostState
     drifts: DriftLog
     converger: Converger
     memory: InputsMemory
     _last: Pass | None = None
-    """What the last pass was about; None = no pass is over yet."""
+    """The subject of the last pass; None = no pass is over yet."""
     _generation: int = 0
     """The generation of the ManagedNode when the last pass began; the next pass reports a newer one."""
     _broken: str = ""
-    """Why the last pass was broken off; empty = it was not."""
+    """Why the last pass was aborted; empty = it was not."""
     _crowded: bool = False
-    """It was said that there are more backups than the status has room for."""
+    """Whether it was logged that there are more backups than the status can show."""
     _first_told: datetime | None = None
-    """When somebody on this host first asked after the last pass: what it changed is no newer than that."""
+    """When a user of this host first asked after the last pass: changes of that pass are not newer."""
 
     @property
     def over(self) -> bool:

@@ -1,4 +1,4 @@
-"""What the status tells of drifts that are not put back at once: some wait for a turn, some for people."""
+"""What the status shows of drifts that are not repaired at once: they wait for a turn, or for a person."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What the agent knows of its host right now, for people on that host: pure data, kept nowhere.
+"""What the agent knows of its host right now, for people on that host. Pure data, stored nowhere.
 
     last pass, journal, reachability, token, ... --sources--> Snapshot --socket--> nodemanager status
 
-Each source fills in the part that it knows. So a part of the agent can be shown without anybody else knowing
-it, and an agent without that part says nothing about it.
+Each source fills in the part that it knows. So a part of the agent can be shown while no other part knows
+it, and an agent without that part shows nothing of it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from nodemanager.kube.objects import Struct
 log = logging.getLogger(__name__)
 LINUX: Final = os.uname().sysname == "Linux"
 SOCKET: Final = f"{'' if LINUX else '/var'}/run/nodemanager/agent.sock"
-"""Where the agent answers, below its root."""
+"""The socket on which the agent answers, below its root."""
 MAX_SHOWN: Final = 64
-"""Entries of a list that are passed on; a host in trouble must not grow an answer without end."""
+"""How many entries of a list are shown, because the answer of a host in trouble must not grow without end."""
 
 NOT_LOOKED_YET: Final = "no pass is over yet"
 AS_DECLARED: Final = "as declared"
@@ -36,14 +36,14 @@ UNKNOWN: Final = "not known yet"
 
 
 class Api(Struct, omit_defaults=False):
-    """How the agent stands with the API."""
+    """How the API treats the agent."""
 
     state: str = "unknown"
     """connected, alone (it does not answer), refused (it does not know us), unasked (we have no credential to
     show), unknown."""
     server: str = ""
     since: str | None = None
-    """Since when it does not answer, or refuses us."""
+    """Since when the API does not answer, or refuses us."""
     why: str = ""
     last_contact: str | None = None
 
@@ -53,11 +53,11 @@ class Token(Struct, omit_defaults=False):
 
     expires: str
     renewal: str
-    """When it is renewed; in the past: that has been failing since."""
+    """When it is renewed; if that is in the past, renewal has failed since."""
 
 
 class SetState(Struct, omit_defaults=False):
-    """How a ConfigSet went."""
+    """The state of a ConfigSet here."""
 
     name: str
     last_applied: str | None = None
@@ -69,7 +69,7 @@ class SetState(Struct, omit_defaults=False):
 
 
 class Owed(Struct, omit_defaults=False):
-    """A restart or a run that has to follow."""
+    """A restart or a run that is still to come."""
 
     resource: str
     since: str = ""
@@ -77,7 +77,7 @@ class Owed(Struct, omit_defaults=False):
 
 
 class HeldState(Struct, omit_defaults=False):
-    """What keeps the agent from changing anything."""
+    """The hold that keeps the agent from changing anything."""
 
     reason: str = ""
     until: str = ""
@@ -85,7 +85,7 @@ class HeldState(Struct, omit_defaults=False):
     origin: str = ""
     """HeldByAPI or HeldByHost."""
     seconds: float = 0.0
-    """How long it lasts yet."""
+    """How long it still lasts."""
 
 
 class TaskState(Struct, omit_defaults=False):
@@ -93,21 +93,21 @@ class TaskState(Struct, omit_defaults=False):
 
     name: str
     owner: str = ""
-    """Which object wanted it, such as nodemaintenance/monday."""
+    """The object that ordered it, such as nodemaintenance/monday."""
     phase: str = ""
     step: str = ""
-    """The step that it is at, or ended with."""
+    """The current step, or the last one."""
     place: int = 0
-    """Which one that is, beginning with 1."""
+    """The number of that step, beginning with 1."""
     steps: int = 0
     since: str | None = None
     """When it was taken, or ended."""
     message: str = ""
-    """Why it pauses, or ended so."""
+    """Why it pauses, or why it ended so."""
 
 
 class Tasks(Struct, omit_defaults=False):
-    """What this host does and did once, for others."""
+    """The tasks of this host, current and past."""
 
     running: TaskState | None = None
     recent: list[TaskState] = []
@@ -122,25 +122,25 @@ class Passes(Struct, omit_defaults=False):
     """When the last one ended."""
     seconds: float = 0.0
     next: str | None = None
-    """When it looks again although nothing happens; None = only if something does."""
+    """When it looks again without any event; None = it does not."""
     error: str = ""
-    """Why the last one was broken off."""
+    """Why the last one was aborted."""
 
 
 class Drifts(Struct, omit_defaults=False):
-    """What was changed behind the agent's back."""
+    """Foreign changes on this host."""
 
     repaired: int = 0
     observed: int = 0
     last_time: str | None = None
     last_resource: str = ""
     unreported: int = 0
-    """Of how many the API has not heard yet."""
+    """How many of them the API does not know yet."""
     recent: list[DriftRecord] = []
 
 
 class Snapshot(Struct, omit_defaults=False):
-    """Everything at one moment."""
+    """The whole status at one moment."""
 
     host: str = ""
     namespace: str = ""
@@ -162,7 +162,7 @@ class Snapshot(Struct, omit_defaults=False):
     drift: Drifts = Drifts()
     tasks: Tasks = Tasks()
     unwatched: list[str] = []
-    """What is looked at only with every pass, why, and what helps."""
+    """What only passes look at, why, and how to solve that."""
     memory: int = 0
     """Resident bytes of the agent."""
 
@@ -201,11 +201,11 @@ class Snapshot(Struct, omit_defaults=False):
 
 
 Source = Callable[[Snapshot], Snapshot]
-"""Returns the snapshot with what it knows filled in; called on the event loop, so it must be quick."""
+"""Returns the snapshot with its own part filled in; it is called on the event loop, so it must be quick."""
 
 
 class Board:
-    """Puts snapshots together, and tells those who watch that there is news."""
+    """Builds snapshots, and wakes their readers when there is news."""
 
     def __init__(self, *sources: Source) -> None:
         self._sources = list(sources)
@@ -244,7 +244,7 @@ def _is_fault(condition: Condition) -> bool:
         return condition.status != conditions.TRUE
     if condition.type == node_conditions.LABELLED:
         return condition.status == conditions.FALSE
-    bad = (node_conditions.DRIFTED, node_conditions.CONTESTED, conditions.CONFLICTED)
+    bad = (node_conditions.DRIFTED, node_conditions.CONTESTED, node_conditions.CONFLICTED)
     return condition.type in bad and condition.status == conditions.TRUE
 
 

@@ -35,7 +35,7 @@ class NodeObject:
     ) -> None:
         self._client = client
         self._labels = dict(labels or {})
-        """Beside those that tell what the host is; the API may refuse them."""
+        """Labels besides those that describe the host; the API may refuse them."""
         self.refusal = ""
         """Why the host does not have them, and what to do."""
         self._nodes = nodes
@@ -43,7 +43,7 @@ class NodeObject:
         self.key = ObjectKey(namespace, identity.hostname)
         self._newest: ManagedNode | None = None
         self._older: set[str] = set()
-        """Versions that were replaced, by ourselves or others; the cache may show them a little longer."""
+        """Versions that we or others replaced; the cache may show them a little longer."""
 
     async def ensure(self) -> ManagedNode:
         """Return it with our labels on it; it is created only if the API says that it is not there."""

@@ -1,4 +1,4 @@
-"""What the status tells of resources that nobody declares any more: how many, and the first few of them."""
+"""What the status shows of resources that no set declares any more: their number, and the first few."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells of repairs: log lines, Events and metrics at once, the status in a moment."""
+"""Reports repairs: log lines, Events and metrics at once, the status in a moment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _nobody(_results: Sequence[Result]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RepairReports:
-    """What the repair loop tells, and to whom."""
+    """What the repair loop reports, and where."""
 
     reporter: Reporter
     writer: StatusWriter

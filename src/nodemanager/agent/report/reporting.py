@@ -1,4 +1,4 @@
-"""Tells people and machines what a pass did: log lines, Kubernetes Events, metrics."""
+"""Reports the results of a pass to people and machines: log lines, Kubernetes Events, metrics."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _LEFT: Final = {
     ResourceOutcome.HELD: "held back",
     ResourceOutcome.SHUT: "put off until its window opens",
 }
-"""What is not as declared and stays so, in words."""
+"""Results that are not as declared and stay so, as text."""
 _REPAIR_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 600.0)
 
 
 class Reporter:
-    """Counts and tells; says nothing about what did not change."""
+    """Counts and reports results; unchanged resources are not reported."""
 
     def __init__(
         self,

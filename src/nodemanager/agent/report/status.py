@@ -1,4 +1,4 @@
-"""From what was seen and done to the status of a ManagedNode: pure, and equal when nothing changed."""
+"""Makes the status of a ManagedNode from observations and results. Pure: without changes it stays equal."""
 
 from __future__ import annotations
 
@@ -37,36 +37,36 @@ MAX_NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """What removing old backups left."""
+    """The result of the removal of old backups."""
 
     removed: int
     kept: AbstractSet[str]
-    """SHA-256 of what can still be restored."""
+    """SHA-256 of the contents that can still be restored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What a pass over the host was about, and what became of it."""
+    """The subject of a pass over the host, and its results."""
 
     config_sets: Sequence[ConfigSet]
     conflicts: Mapping[str, Sequence[str]]
     results: Sequence[Result]
     drift: Drift | None
-    """What is known of drifts; None = there never was one."""
+    """The known drifts; None = there never was one."""
     backups: Mapping[str, str] = field(default_factory=dict)
-    """SHA-256 of what managed files contained before we first replaced them, by path."""
+    """SHA-256 of the contents of managed files before we first replaced them, by path."""
     collection: Collection | None = None
     """How old backups were removed, if they were."""
     contested: Sequence[ContestedResource] = ()
-    """What somebody else keeps changing."""
+    """Resources that another program keeps changing."""
     shortfalls: Sequence[str] | None = None
-    """What is not watched, in words; None = nothing is."""
+    """What is not watched, as text; None = everything is."""
     declared: AbstractSet[str] = frozenset()
     """Paths of the files that are declared."""
     under_way: str = ""
-    """What a pass that takes long is at; empty = none is under way."""
+    """The progress of a long pass; empty = none is running."""
     waits: Mapping[str, ChangeWait] = field(default_factory=dict)
-    """Why sets have another revision than they shall have, by name."""
+    """Why sets do not have the revision that they should have, by name."""
 
 
 def of_host(
@@ -346,12 +346,12 @@ def _watching(done: Pass) -> Condition:
 
 def _conflicted(done: Pass) -> Condition:
     said = [text for name in sorted(done.conflicts) for text in done.conflicts[name]]
-    if not said:
-        return Condition(type=conditions.CONFLICTED, status=conditions.FALSE, reason=conditions.NO_CONFLICT)
     return Condition(
-        type=conditions.CONFLICTED, status=conditions.TRUE, reason=conditions.RESOURCE_CONFLICT,
+        type=node_conditions.CONFLICTED,
+        status=conditions.TRUE if said else conditions.FALSE,
+        reason=node_conditions.RESOURCE_CONFLICT if said else node_conditions.NO_CONFLICT,
         message=_cut("; ".join(said)),
-    )  # fmt: skip
+    )
 
 
 def joined(results: Iterable[Result]) -> str:

@@ -28,11 +28,11 @@ from nodemanager.runtime import tasks
 log = logging.getLogger(__name__)
 MAX_CLIENTS: Final = 16
 ASK_SECONDS: Final = 5.0
-"""How long a client may take to say what it wants, and to read what it gets."""
+"""How long a client may take to send its request, and to read the answer."""
 PAUSE: Final = 0.2
-"""Seconds between two lines to one client: changes that come together are told together."""
+"""Seconds between two lines to one client, so that changes at about the same time share a line."""
 RETRY: Final = 10.0
-"""Seconds until we try again: another agent may be ending there, a disk be full."""
+"""Seconds until we try again: another agent may just be ending, or a disk be full."""
 WATCH: Final = b"watch\n"
 HOLD: Final = b"hold\n"
 
@@ -43,14 +43,14 @@ class SocketTaken(HostError):
 
 @dataclass(eq=False)
 class StatusSocket:
-    """A part that answers whoever may ask; an agent whose socket cannot be had works on without it."""
+    """A part that answers requests; without its socket the agent works on."""
 
     board: Board
     root: str = "/"
     path: str = SOCKET
     pause: float = PAUSE
     holds_changed: Callable[[], None] = lambda: None
-    """Has the hold of this host read again."""
+    """Reads the hold of this host again."""
     name: str = "local status"
     _clients: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -120,7 +120,7 @@ class StatusSocket:
             if wanted == WATCH:
                 await self._follow(version, reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-            log.debug("somebody who asked for the local status left: %r", error)
+            log.debug("a client of the local status left: %r", error)
         finally:
             if writer.transport.get_write_buffer_size():
                 writer.transport.abort()

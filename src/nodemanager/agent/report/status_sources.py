@@ -1,4 +1,4 @@
-"""Where the local status comes from: each part of the agent, asked for what it knows."""
+"""The sources of the local status: each part of the agent reports what it knows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from nodemanager.runtime import controller, process_metrics
 
 CLOCKS: Final = UnixClocks()
 CLOCK_SLACK: Final = 2.0
-"""Seconds by which a time may be off without anybody having set the clock: it is cut to whole ones."""
+"""Seconds that a time may differ although no clock was set: it is cut to whole seconds."""
 
 
 def stamp(moment: float | None) -> str | None:
@@ -118,19 +118,19 @@ def owed(journal: Journal) -> list[Owed]:
 
 @dataclass(slots=True)
 class LastPass:
-    """What passes were about and how they went; told by the agent's loop."""
+    """What passes were about and how they went; the agent's loop reports it."""
 
     key: ObjectKey
     """The name by which a pass is asked for; the loop does other things, too."""
     changed: Callable[[], None]
     """Called when there is news."""
     status: Callable[[], ManagedNodeStatus]
-    """Returns how the host stands."""
+    """Returns the state of the host."""
     desired: Callable[[], Desired]
     """Returns everything that is declared."""
     clocks: UnixClocks = CLOCKS
     _began: float | None = None
-    """This and the next two are by the steady clock: they stay when somebody sets the clock on the wall."""
+    """This and the next two are by the monotonic clock, so they stay when the wall clock is set."""
     _ended: float | None = None
     _next: float | None = None
     _seconds: float = 0.0

@@ -1,11 +1,11 @@
-"""Writes the status of our ManagedNode: the one place that does.
+"""Writes the status of our ManagedNode: no other part does.
 
     passes, repairs, drifts --HostReport--+
     the host itself --------inspector-----+--> StatusWriter --> one patch of what is new, if anything is
     upgrades, token, ports, a twin, ...---+
 
-Every part contributes what it knows when it is asked. Nothing is counted as told before the API has
-acknowledged it, so that conflicts, refusals and outages lose nothing: the next write says it all again.
+Every part contributes what it knows when it is asked. Nothing counts as reported before the API has
+acknowledged it, so conflicts, refusals and outages lose no news: the next write contains all of it again.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from nodemanager.kube import errors
 from nodemanager.runtime import controller
 
 CONFLICTS: Final = 3
-"""How often somebody else may be faster before a write is put off for a moment."""
+"""How often another writer may be faster before a write is delayed for a moment."""
 
 Contribution = Callable[[ManagedNodeStatus, datetime, int], ManagedNodeStatus]
-"""Returns the status with what one part has to say, at a time and about a generation of the ManagedNode."""
+"""Returns the status with the contribution of one part, for a time and a generation of the ManagedNode."""
 
 
 class Inspector(Protocol):
@@ -46,7 +46,7 @@ class Inspector(Protocol):
 
 
 class EarlyPart(Protocol):
-    """What has nothing to do with passes, and is so now only if this process says it."""
+    """A part that does not depend on passes, and whose state is unknown until this process reports it."""
 
     @property
     def spoke(self) -> bool:
@@ -64,7 +64,7 @@ async def _nothing() -> None:
 
 @dataclass(eq=False, slots=True)
 class StatusWriter:
-    """Puts together what all parts have to say, and tells the API."""
+    """Collects the contributions of all parts, and writes them to the API."""
 
     node: NodeObject
     reachability: ApiReachability
@@ -74,11 +74,11 @@ class StatusWriter:
     others: Sequence[Contribution]
     now: Callable[[], datetime]
     settle: Callable[[], Awaitable[None]] = _nothing
-    """Has on disk what the status is about to tell of."""
+    """Writes to disk what the status is about to show."""
     early: EarlyPart | None = None
-    """Told with every write, also before the first pass is over."""
+    """Parts that are in every write, also before the end of the first pass."""
     _look: bool = False
-    """The host itself may look different from what the status says."""
+    """Whether the host itself may differ from what the status shows."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the status is written: at the end of a pass, or on request in between."""
 

@@ -1,1 +1,1 @@
-"""What the operator has this host do once: taken, written down, done, reported; never done twice."""
+"""Work that the operator orders once: taken, written down, done, reported; never done twice."""

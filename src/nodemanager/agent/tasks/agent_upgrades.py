@@ -1,4 +1,4 @@
-"""Steps that replace the program of the agent: begun by the old one, settled by whichever comes after."""
+"""Steps that replace the program of the agent: the old one begins them, the next one finishes them."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ class ProgramBefore(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class AgentUpgrades(Performer):
-    """Replaces the program for tasks."""
+    """Replaces the program of the agent for tasks."""
 
     make: Callable[[], Upgrader]
-    """Returns what does it; raises HostError where this host is no place for that."""
+    """Returns the object that replaces it; raises HostError if this host does not allow that."""
     keys: Callable[[], list[PublicKey]]
     """Returns whose signatures this host accepts; none = it has not said."""
-    target: str
-    """Which program this host needs, such as linux-amd64."""
+    system: str
+    """linux or freebsd."""
     reaches_api: Callable[[], bool]
     exclusive: Exclusive
     version: str = __version__
-    """What runs."""
+    """The running version."""
 
     async def prepare(self, action: AgentUpgradeAction) -> bytes:
         """Return what is there; refuses where it cannot be replaced."""
@@ -64,7 +64,7 @@ class AgentUpgrades(Performer):
     async def perform(self, action: AgentUpgradeAction, attempt: Attempt) -> AttemptResult:
         """Have the guard replace the program, which ends this process; the next one settles it."""
         upgrader, before = self.make(), msgspec.json.decode(attempt.known.inverse, type=ProgramBefore)
-        wanted = self._wanted(action)
+        wanted = self._wanted(action, f"{self.system}-{upgrader.stager.arch}")
         if self.version == action.version and wanted.sha256 in ("", before.sha256):
             evidence = {BEFORE: self.version, AFTER: self.version}
             return AttemptResult(succeeded=True, output="it is this version already\n", evidence=evidence)
@@ -111,8 +111,8 @@ class AgentUpgrades(Performer):
         ended = await upgrader.ended(identity(attempt), seconds)
         return None if ended is None else _told(attempt, ended, self.version)
 
-    def _wanted(self, action: AgentUpgradeAction) -> WantedProgram:
-        digest, keys = action.sha256.get(self.target, ""), self.keys()
+    def _wanted(self, action: AgentUpgradeAction, target: str) -> WantedProgram:
+        digest, keys = action.sha256.get(target, ""), self.keys()
         if action.unsigned and keys:
             raise HostError(
                 "cannot take an unsigned program: this host accepts signed ones only, as its release.pub says"
@@ -123,8 +123,8 @@ class AgentUpgrades(Performer):
                 " it there, or say unsigned, with sha256"
             )
         if action.unsigned and not digest:
-            raise HostError(f"cannot take an unsigned program for {self.target}: sha256 has no entry for it")
-        source = action.url.replace("{version}", action.version).replace("{target}", self.target)
+            raise HostError(f"cannot take an unsigned program for {target}: sha256 has no entry for it")
+        source = action.url.replace("{version}", action.version).replace("{target}", target)
         return WantedProgram(source, action.version, digest, keys)
 
 
@@ -143,8 +143,7 @@ def of_host(host: ManagedHost, reaches_api: Callable[[], bool], exclusive: Exclu
 
         return trust.trusted(trust.path_of(assembly.init_of(tree)))
 
-    target = f"{host.identity.system}-{host.identity.arch}"
-    return AgentUpgrades(make, keys, target, reaches_api, exclusive)
+    return AgentUpgrades(make, keys, host.identity.system, reaches_api, exclusive)
 
 
 def identity(attempt: Attempt) -> str:

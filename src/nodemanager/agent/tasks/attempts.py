@@ -1,4 +1,4 @@
-"""One try of one step, and what comes of it; whoever carries out an action speaks in these."""
+"""One try of one step, and its result, in the terms that all performers share."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from nodemanager.host.base import HostError
 from nodemanager.plan.tasks.record import StepRecord
 
 REBOOT_NEEDED: Final = "reboot needed"
-"""Evidence of a step: why a later one, which reboots where that is needed, has something to do."""
+"""Evidence of a step: the reason for a later step that reboots only if needed."""
 Exclusive = Callable[[], AbstractAsyncContextManager[None]]
-"""Keeps passes and repairs from the host while inside."""
+"""Keeps passes and repairs away from the host while it is entered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +22,14 @@ class Attempt:
     """One try of one step."""
 
     key: str
-    """What no other try of any task is called."""
+    """A key that no other try of any task has."""
     timeout: float
     known: StepRecord
-    """What was written down when it began."""
+    """The record from the beginning of the try."""
     barred: str = ""
-    """Why nothing may begin any more, also not what turns out never to have begun."""
+    """Why no work may begin any more, even if it turns out that it never began."""
     reboot: str = ""
-    """Why the host has to reboot, as an earlier step of the same boot says."""
+    """Why the host has to reboot, according to an earlier step of the same boot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class AttemptResult:
     evidence: Mapping[str, str] = field(default_factory=dict)
     preview: TaskPreview | None = None
     inverse: bytes = b""
-    """How it was before, if more is known of that than when it began."""
+    """The former state, if more is known of it than at the beginning."""
 
 
 INTERRUPTED: Final = AttemptResult(
@@ -53,12 +53,12 @@ INTERRUPTED: Final = AttemptResult(
 
 
 class Performer:
-    """Carries out one kind of action. Nothing here raises but what means that we ourselves are to stop."""
+    """Carries out one kind of action. It raises errors only to say that the agent itself has to stop."""
 
     UNBROKEN: ClassVar[bool] = False
-    """Whether a try is waited for, and its success written down, also when we are to stop meanwhile."""
+    """Whether a try is finished, and its success recorded, even if the agent has to stop meanwhile."""
     DROPPED: ClassVar[bool] = False
-    """Whether a try is broken off when its task is deleted: it changes nothing, and nobody waits for it."""
+    """Whether a try is interrupted when its task is deleted, because it changes nothing."""
 
     async def prepare(self, action: Any) -> bytes:
         """Return how it is now, to be written down before anything changes; empty = nothing to take back.
@@ -86,7 +86,7 @@ class Performer:
 
 
 class LatePerformer(Performer):
-    """Stands for one that is made when it is first needed: an agent at rest has no use for its modules."""
+    """Stands for a performer that is made when first needed: an idle agent does not need its modules."""
 
     def __init__(self, make: Callable[[], Performer]) -> None:
         self._make = make
@@ -120,7 +120,7 @@ class LatePerformer(Performer):
 
 
 class _Unknown(Performer):
-    """Carries out nothing: a newer agent took the task, and an older one finds it on disk."""
+    """Fails: a newer agent took the task, and this older one found it on disk."""
 
     _TOLD: Final = AttemptResult(
         succeeded=False,
@@ -142,7 +142,7 @@ class _Unknown(Performer):
 
 
 class _NotAtEdge(Performer):
-    """Carries out nothing: a plain host has neither what edge sites are made of nor the code for it."""
+    """Refuses: a plain host has neither the parts of edge sites nor the code for them."""
 
     async def prepare(self, action: Any) -> bytes:
         """Refuse before anything begins."""

@@ -1,4 +1,4 @@
-"""What of a plan may leave the host. Everybody who looks at NodeTasks reads it, and hosts look as root.
+"""What of a plan may leave the host: everybody can read NodeTasks, but the agent looks as root.
 
 made of Secrets                       a digest of what would be, for those who may read the Secrets
 not readable by everybody on the host  that it would be written, and nothing of what is there
@@ -43,12 +43,12 @@ from nodemanager.plan.subscribers import because
 from nodemanager.plan.templates import references
 
 MAX_READ: Final = 256 * 1024
-"""Files beyond this are compared by size only."""
+"""Larger files are compared by size only."""
 MAX_LINES: Final = 1000
-"""Longer texts are compared by the number of their lines: a diff takes the square of that."""
+"""Longer texts are compared by their number of lines: the time of a diff grows with its square."""
 DIGITS: Final = 16
 PSEUDO: Final = ("/proc/", "/sys/", "/dev/")
-"""Modes say little of who may read what there, and reading may take something away."""
+"""File modes mean little there, and reading may consume data."""
 HIDDEN: Final = "(not shown)"
 UNTOLD: Final = "its conditions are programs, and a preview runs none"
 UNSEEN: Final = "why is not shown, as not everybody may look there: see `nodemanager plan` on the host"
@@ -56,14 +56,14 @@ UNSEEN: Final = "why is not shown, as not everybody may look there: see `nodeman
 
 @dataclass(frozen=True)
 class Disclosure:
-    """Tells steps, on one host. It reads files, so it is not for the event loop."""
+    """Discloses steps on one host. It reads files, so it must not run on the event loop."""
 
     tree: Tree
     proposed: DesiredState
     now: DesiredState
     keys: Mapping[str, bytes] = field(default_factory=dict)
-    """For digests of what would be made of Secrets, by path: what only their readers know. A bare digest
-    would let everybody try out passwords."""
+    """Keys for digests of contents made of Secrets, by path: only readers of the Secrets know them. A bare
+    digest would let everybody try out passwords."""
 
     def change(self, step: Step) -> PreviewedChange:
         """Return what would become of a resource, as others may know it."""

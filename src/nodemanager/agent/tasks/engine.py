@@ -1,7 +1,7 @@
-"""Carries out a task: asks what is next, writes that down, does it, writes down what came of it.
+"""Carries out a task: decides the next step, records it, does it, and records the result.
 
-Between any two lines of this file the process may be killed or the power cut. What was written down last is
-where the next process goes on.
+The process may be killed, or the power fail, between any two lines of this file. The last record is
+where the next process continues.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, Task
 log = logging.getLogger(__name__)
 TIMEOUT: Final = 600.0
 NAP: Final = 30.0
-"""Seconds after which it is looked again whether a host is held."""
+"""How often to look whether the host is held."""
 MAX_MESSAGE: Final = 1024
 
 
 @dataclass(slots=True)
 class TaskEngine:
-    """Does what tasks say."""
+    """Carries out tasks."""
 
     ledger: LedgerFolder
     performers: Mapping[str, Performer]
-    """By the name of the action."""
+    """The performers by action name."""
     boot_id: str
     now: Callable[[], datetime]
     changed: Callable[[Entry], None]
-    """Told of everything that is written down, so that it is reported."""
+    """Called with every record, so that it is reported."""
     withdrawn: set[str] = field(default_factory=set)
-    """Tasks that were deleted, by uid: no step of them begins any more."""
+    """Deleted tasks by uid: no step of them begins any more."""
     held: Callable[[], str] = lambda: ""
-    """Tells why nothing on this host may be changed now; empty = it may."""
+    """Returns why this host may not be changed now; empty = it may."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when that may have changed."""
 
@@ -162,15 +162,15 @@ class TaskEngine:
         self, entry: Entry, place: int, performer: Performer, work: Awaitable[AttemptResult], *,
         undoing: bool = False,
     ) -> Entry:  # fmt: skip
-        """Wait for a try, and write down its end; though we are to stop, if it is not to be broken off."""
+        """Wait for a try and record its end; if the agent has to stop, an UNBROKEN try is finished first."""
         doing, ended = asyncio.ensure_future(_foreseen(work)), self._undone if undoing else self._ended
         if performer.DROPPED:
             return ended(entry, place, await self._unless_withdrawn(entry, doing))
         try:
             await (asyncio.shield(doing) if performer.UNBROKEN else doing)
         except asyncio.CancelledError:
-            result = await doing  # told to stop again, we do
-            if result.succeeded:  # else it may be us who stopped it
+            result = await doing  # a second request to stop ends this wait
+            if result.succeeded:  # a failure may be the effect of our own stop
                 ended(entry, place, result)
             raise
         return ended(entry, place, doing.result())

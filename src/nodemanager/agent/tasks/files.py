@@ -1,4 +1,4 @@
-"""Steps that put one file in place: by the same plan and the same batch as a pass, with the way back."""
+"""Steps that install one file: by the same plan and batch as a pass, so that it can be undone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from nodemanager.plan.resources import FILE
 from nodemanager.plan.stages import KINDS
 
 MakeContents = Callable[[Desired], Awaitable[Contents]]
-"""Makes the contents of files: literal, from Secrets and ConfigMaps, or by a template."""
+"""Makes the contents of files: literal, from Secrets and ConfigMaps, or from a template."""
 
 
 class FileBefore(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -43,13 +43,13 @@ class FileBefore(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Files(Performer):
-    """Puts files in place for tasks."""
+    """Installs files for tasks."""
 
     converger: Converger
     contents: MakeContents
     exclusive: Exclusive
     declared: Callable[[], AbstractSet[str]]
-    """Paths that ConfigSets declare: a pass would put them back at once."""
+    """Paths that ConfigSets declare: a pass would restore them at once."""
 
     async def prepare(self, action: File) -> bytes:
         """Return what is there."""

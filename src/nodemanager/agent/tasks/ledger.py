@@ -20,18 +20,18 @@ from nodemanager.plan.tasks.record import TaskPhase, TaskRecord
 
 log = logging.getLogger(__name__)
 KEPT: Final = 200
-"""Tasks that ended and are remembered: a replayed one is answered, not done again."""
+"""How many ended tasks are remembered: a repeated one is answered, not done again."""
 MAX_BYTES: Final = 4 * 1024 * 1024
 FENCE: Final = "fence"
 _END: Final = ".json"
 
 
 class LedgerError(HostError):
-    """What became of a task cannot be written down, so nothing is done about it."""
+    """The result of a task cannot be recorded, so the task is not carried out."""
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A task as it is kept: what it says, too, so that it can be finished without the API."""
+    """A task as it is kept, with its spec, so that it can be finished without the API."""
 
     name: str
     spec: NodeTaskSpec

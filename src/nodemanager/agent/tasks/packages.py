@@ -1,4 +1,4 @@
-"""Steps that change packages: what was installed is on disk before anything changes, and can be had back."""
+"""Steps that change packages: the installed versions are recorded before, and can be restored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nodemanager.host.process.runner import RunError
 from nodemanager.kube import wording
 
 MAX_EVIDENCE: Final = 100
-"""Packages whose versions before and after are reported; the package manager logs all of them."""
+"""How many packages are reported with versions before and after; the package manager logs all of them."""
 Versions = Mapping[str, str]
 
 
@@ -25,7 +25,7 @@ class VersionsBefore(msgspec.Struct, frozen=True, omit_defaults=True):
 
     versions: dict[str, str]
     added: list[str] | None = None
-    """What the step brought. Until that is known, `versions` has everything that was installed."""
+    """What the step added. Until that is known, `versions` has everything that was installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class Packages(Performer):
     UNBROKEN = True
     manager: PackageManager | None
     pins: Callable[[], Sequence[WantedPackage]]
-    """What ConfigSets want at a certain version: it stays there."""
+    """Packages that ConfigSets keep at a certain version."""
     exclusive: Exclusive
     earlier: Callable[[PackagesBefore], bytes] = lambda _wanted: b""
-    """What an earlier step wrote down of how packages were; empty = nothing is known of it."""
+    """The record of an earlier step about former packages; empty = there is none."""
 
     async def prepare(self, action: PackagesAction) -> bytes:
         """Return what is installed."""

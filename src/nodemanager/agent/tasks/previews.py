@@ -1,4 +1,4 @@
-"""Steps that tell what would be done, and do nothing."""
+"""Steps that report what would be done, and change nothing."""
 
 from __future__ import annotations
 

@@ -17,19 +17,19 @@ from nodemanager.host.process.threads import in_thread
 POLL: Final = 2.0
 OK: Final = 200
 ONE_TRY: Final = 30.0
-"""Seconds that one look at an address may take."""
+"""Seconds for one request to an address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probes(Performer):
-    """Asks until something holds, or its time is up."""
+    """Asks until a condition holds, or the time is up."""
 
     run: Runner
     services: ServiceManager | None
     settled: Callable[[], Awaitable[None]]
-    """Returns when a pass that begins from now on found, or made, everything as declared."""
+    """Returns when a pass that begins from now on has found, or made, everything as declared."""
     may_act: Callable[[], bool] = lambda: True
-    """Tells whether a pass may make anything: the time in which it may not does not count."""
+    """Tells whether a pass may change the host; the time in which it may not does not count."""
     unsettled: str = "not all ConfigSets of this host hold; see the status of its ManagedNode"
 
     async def perform(self, action: ProbeAction, attempt: Attempt) -> AttemptResult:

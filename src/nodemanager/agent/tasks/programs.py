@@ -1,4 +1,4 @@
-"""Steps that run a program: it goes on when we are stopped or killed, and is never run twice by itself."""
+"""Steps that run a program: it goes on when the agent stops or dies, and is never repeated by itself."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _BY_TEXT: Final = {
     **dict.fromkeys(("sh", "bash", "dash", "ash", "zsh", "ksh", "python", "python3"), "-c"),
     **dict.fromkeys(("perl", "ruby"), "-e"),
 }
-"""Interpreters that take a program as an argument: no file has to be made that others could see or change."""
+"""Interpreters that accept a program as an argument: no file is needed that others could see or change."""
 MASK: Final = "********"
 UNMASKED: Final = (
     "what it said is left out: the Secrets that it ran with are not known any more, and may show in it\n"
 )
 Values = Mapping[str, str]
 ReadSecrets = Callable[[Sequence[SecretVariable], float], Awaitable[Values]]
-"""Returns the values by the name of their variable, within so many seconds; raises HostError if it cannot."""
+"""Returns values by the name of their variable, within so many seconds; raises HostError if it cannot."""
 
 
 async def no_secrets(wanted: Sequence[SecretVariable], _seconds: float) -> Values:

@@ -1,4 +1,4 @@
-"""What ConfigSets would do on this host that somebody only proposes. Nothing of them is ever brought about.
+"""What proposed ConfigSets would do on this host. They are never brought about.
 
     ConfigSetPreview  ->  sets in place of those of the same name  ->  a plan  ->  less what is to be done
                           anyway  ->  less what others must not see
@@ -47,28 +47,28 @@ from nodemanager.plan.tasks import previewed
 from nodemanager.rendering import referring
 
 READ_SECONDS: Final = 10.0
-"""How long an API may be away, in all: who asks does not wait for long."""
+"""How long an API may be away in total: the person who asks does not wait for long."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProposedState:
-    """What the host would be, or shall be now."""
+    """The state that the host would have, or should have now."""
 
     state: DesiredState
     told: SetsTold | None = None
-    """What the API says of sets then; None = nothing is taken back."""
+    """What the API would report about sets; None = nothing is taken back."""
     keys: Mapping[str, bytes] = field(default_factory=dict)
-    """By path of what is made of Secrets: what only those know who may read them."""
+    """Keys by path of contents made of Secrets: only readers of the Secrets know them."""
 
 
 class Basis(NamedTuple):
-    """What is declared at one moment: while a proposal is read and rendered, passes go on."""
+    """The declarations at one moment: passes go on while a proposal is read and rendered."""
 
     state: DesiredState
     sets: Sequence[ConfigSet]
-    """Those of this host, each in the revision that it has."""
+    """The sets of this host, each in the revision that it has."""
     everything: Sequence[ConfigSet]
-    """All that the API has."""
+    """All sets of the API."""
     inputs: DeclaredInputs
     node: ManagedNode
 
@@ -86,9 +86,9 @@ class Proposals:
     references: TaskReferences
     exclusive: Exclusive
     first_pass: Callable[[], Awaitable[None]]
-    """Waits until what is declared now is known."""
+    """Waits until the present declarations are known."""
     observe_only: Callable[[DesiredState], AbstractSet[ResourceId]]
-    """Tells what a pass would leave alone if somebody else changed it."""
+    """Tells what a pass would leave alone after a foreign change."""
 
     async def answer(self, ref: ProposalRef) -> TaskPreview:
         """Return what a proposal would do here."""

@@ -1,4 +1,4 @@
-"""Steps that reboot: done when the boot ID is another one, however often we are asked."""
+"""Steps that reboot: done when the boot ID has changed, however often they are repeated."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Reboots(Performer):
 
     boot: Boot
     needed: Callable[[], Awaitable[str]]
-    """Returns why a reboot is needed; empty = it is not."""
+    """Returns why a reboot is needed; empty = none is."""
     exclusive: Exclusive
     ready: Callable[[], Awaitable[None]] = _at_any_time
     """Returns when the host may go down; raises HostError if it may not."""

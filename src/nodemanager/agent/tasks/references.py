@@ -1,4 +1,4 @@
-"""Secrets and ConfigMaps that steps refer to: read when they are needed, and kept by nobody."""
+"""Secrets and ConfigMaps that steps refer to: read when needed, and not kept."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TaskReferences:
     sources: DeclaredSources
     renderer: Rendering
     config_sets: Callable[[], Awaitable[Sequence[ConfigSet]]]
-    """Returns the sets of this host: what they say as data is for files of tasks, too."""
+    """Returns the sets of this host: files of tasks use their data, too."""
 
     async def secrets(self, wanted: Sequence[SecretVariable], seconds: float) -> Values:
         """Return values by the names of their variables."""

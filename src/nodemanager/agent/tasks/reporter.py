@@ -1,6 +1,6 @@
-"""Tells the API what became of tasks: the claim first, then one write for each step that ended, at most.
+"""Reports tasks to the API: first the claim, then at most one write for each ended step.
 
-Nothing waits for it but the claim. What could not be said is said later, as it is by then.
+Only the claim waits for it. A failed report is repeated later, with the state of that time.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from nodemanager.runtime.cache import Cache
 log = logging.getLogger(__name__)
 RETRY: Final = Backoff(base=1.0, maximum=60.0, jitter=0.5)
 SETTLE_SECONDS: Final = 0.3
-"""Steps that end together are reported together."""
+"""Steps that end at about the same time share a report."""
 TRIES: Final = 5
-"""How often a write is begun anew because somebody else wrote the same object."""
+"""How often a write is repeated because another program wrote the same object."""
 Say = Callable[[NodeTask], NodeTaskStatus | None]
-"""Returns what the status of a task shall be; None = nothing is to be said any more."""
+"""Returns the wanted status of a task; None = no report is needed any more."""
 
 
 class TaskGone(Exception):
-    """The task is no more, or has been ended by somebody else."""
+    """The task does not exist any more, or another program has ended it."""
 
 
 class ClaimLost(Exception):
@@ -53,11 +53,11 @@ class TaskReporter:
     now: Callable[[], datetime]
     name: str = "reports of tasks"
     _owed: dict[str, tuple[str, Say]] = field(default_factory=dict)
-    """By uid: the name of the task, and what to say of it."""
+    """By uid: the name of the task, and the report about it."""
     _written: dict[str, NodeTask] = field(default_factory=dict)
-    """Tasks under way as we wrote them last: the watch may not have told us yet."""
+    """Current tasks as we wrote them last: the watch may not show that yet."""
     _told: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """How much had ended of the tasks under way, and why they paused, when they were last told."""
+    """How many steps of current tasks had ended, and why they paused, at the last report."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _hurry: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -13,12 +13,12 @@ from nodemanager.host.process.runner import RunError
 from nodemanager.host.process.threads import to_the_end
 
 _LASTING: Final = frozenset(("start", "stop", "enable", "disable"))
-"""What leads to a state that can be asked for, and reached again without harm."""
+"""Actions that lead to a visible state, which can be reached again without harm."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services(Performer):
-    """Does what tasks say to services."""
+    """Carries out actions on services for tasks."""
 
     manager: ServiceManager | None
     exclusive: Exclusive

@@ -1,4 +1,4 @@
-"""What the local status shows of tasks: the one that is being done, and those of the last days."""
+"""What the local status shows of tasks: the current one, and those of the last days."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nodemanager.plan.tasks.record import TaskPhase
 
 DAYS: Final = timedelta(days=7)
 MOST: Final = 10
-"""Tasks that ended and are shown."""
+"""How many ended tasks are shown."""
 
 
 def of_tasks(entries: Callable[[], Iterable[Entry]], now: Callable[[], datetime]) -> local_status.Source:

@@ -1,4 +1,4 @@
-"""Steps that change packages, among them the upgrade of the whole system: at most once, whatever happens."""
+"""Steps that change packages, including the upgrade of the whole system: at most once, in any case."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ MAX_REASON: Final = 256
 WENT_DOWN: Final = AttemptResult(
     succeeded=False, message="the agent or the host went down during the upgrade of its packages"
 )
-"""What took the host down may do so again: it is not tried once more."""
+"""An upgrade that crashed the host may do so again: it is not tried once more."""
 Base = Callable[[], Awaitable[bool]]
-"""Upgrades what is no package, such as FreeBSD's base system, and tells whether there was anything."""
+"""Upgrades parts that are no packages, such as FreeBSD's base system, and tells whether there was an upgrade.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SystemUpgrades(Performer):
-    """Changes packages for tasks; where the system is upgraded, what is no package as well."""
+    """Changes packages for tasks; an upgrade of the system includes parts that are no packages."""
 
     UNBROKEN = True
     packages: Packages
     needed: Callable[[], Awaitable[str]]
-    """Returns why a reboot is needed; empty = it is not."""
+    """Returns why a reboot is needed; empty = none is."""
     base: Base | None = None
 
     async def prepare(self, action: PackagesAction) -> bytes:

@@ -1,11 +1,11 @@
-"""Tasks as a part of the agent: sees them, judges them, takes one at a time, and carries it out.
+"""Tasks as a part of the agent: it sees them, judges them, takes one at a time, and carries it out.
 
     seen -> judged -> on disk -> claimed in the status -> carried out -> reported
               |                        |
-              +-> refused, counted     +-> somebody else was first: left alone
+              +-> refused, counted     +-> another agent was first: left alone
 
-What was taken is finished, also without the API. Nothing is taken without it, nor while the host is held;
-what was taken pauses between two steps then.
+A taken task is finished, also without the API. No task is taken without it, nor while the host is held;
+a taken one then pauses between two steps.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from nodemanager.runtime.cache import Cache
 
 log = logging.getLogger(__name__)
 NAP: Final = 30.0
-"""Seconds after which the clock is looked at again: it may be set while we sleep."""
+"""How often to look at the clock: it may be set while we sleep."""
 FIRST_LIST: Final = 10.0
-"""Seconds that the API gets to tell of tasks before what is unfinished is finished without it."""
+"""Seconds that the API has to list tasks before unfinished ones are finished without it."""
 RETRY: Final = Backoff(base=1.0, maximum=60.0, jitter=0.5)
 
 
@@ -57,9 +57,9 @@ class Turn:
     """
 
     ledger: LedgerFolder
-    """All tasks that are remembered."""
+    """All remembered tasks."""
     task: str = ""
-    """The uid of the task that is being done; empty = none is."""
+    """The uid of the current task; empty = there is none."""
 
     @property
     def is_free(self) -> bool:
@@ -73,16 +73,17 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class TaskGates:
-    """What decides, besides the task itself, whether one may begin."""
+    """Conditions outside a task that decide whether one may begin."""
 
     take_lock: Callable[[], bool]
-    """Takes the state of this host, and tells whether that is new; raises Busy while another has it."""
+    """Takes the lock of this host's state, and tells whether that is new; raises Busy while another has it.
+    """
     obstacle: Callable[[], tuple[str, str] | None]
-    """Returns why no task may begin now, in one word and for people."""
+    """Returns why no task may begin now, as one word and as text."""
     reached: Callable[[], bool]
-    """Tells whether the API is there."""
+    """Tells whether the API answers."""
     connected: Callable[[], bool]
-    """Tells whether it is there, and has told what decides about tasks of this host, such as a hold."""
+    """Tells whether it answers, and has reported what decides about tasks of this host, such as a hold."""
     first_answer: Callable[[], Awaitable[None]]
     """Returns when the API has answered for the first time, or will not soon."""
     situation: Callable[[TaskEngine], Situation]
@@ -117,7 +118,7 @@ class TaskPart:
         """Whether the state of this host is ours; whether it was told that it is another process's."""
         self._later: datetime | None = None
         self._waiting: dict[str, tuple[str, str]] = {}
-        """Tasks that were told why they wait."""
+        """Tasks whose wait was reported."""
 
     def changed(self) -> None:
         """Look at all tasks again; also while one is being done, the others hear whether they are refused."""
@@ -168,7 +169,7 @@ class TaskPart:
             return False
         try:
             if self._gates.take_lock() or not self._owned:
-                engine.ledger.reload()  # whoever had it before may have written there
+                engine.ledger.reload()  # the process that had it before may have written there
                 self._owned = True
         except Busy as error:
             log.log(logging.DEBUG if self._busy else logging.INFO, "no task is done by this agent: %s", error)
@@ -200,7 +201,7 @@ class TaskPart:
             return False
         else:
             entry = self._entry(engine, fresh[0])
-        self._give_turn(entry.record.uid)  # at once: whoever else wants it has looked at us, as we at them
+        self._give_turn(entry.record.uid)  # at once: others that want it have looked at us, as we at them
         try:
             await self._advance(engine, entry)
         finally:

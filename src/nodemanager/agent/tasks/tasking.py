@@ -1,4 +1,4 @@
-"""Puts the part that does tasks together with the host and the API it works on."""
+"""Connects the part that carries out tasks with its host and API."""
 
 from __future__ import annotations
 
@@ -57,32 +57,32 @@ from nodemanager.runtime.manager import Manager
 from nodemanager.runtime.metrics import Registry
 
 DOUBT: Final = 120.0
-"""Seconds after our start in which somebody else of our name may not have been noticed yet."""
+"""Seconds after our start in which another agent of our name may be unnoticed."""
 WORK: Final = 3600.0
-"""Seconds that a step may keep passes waiting before they count as stuck."""
+"""Seconds that a step may delay passes before these count as stuck."""
 FIRST_PASS: Final = 60.0
-"""Seconds that what is declared may take to be known: what it pins stays as it is."""
+"""Seconds until the declarations must be known, because versions that they require stay."""
 SELDOM: Final = CacheOptions(backoff=Backoff(base=0.5, maximum=300.0, jitter=0.5))
-"""An API that has no tasks, or none for us, is not asked all the time."""
+"""How rarely an API without tasks, or without tasks for us, is asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnUpgrades:
-    """What tasks ask the part that upgrades the host itself, and what they tell it."""
+    """What tasks ask the part that upgrades the host itself, and what they report to it."""
 
     under_way: Callable[[], bool] = lambda: False
-    """Tells whether the host upgrades itself, as its ManagedNode says."""
+    """Tells whether the host upgrades itself, as its ManagedNode declares."""
     used_slot: Callable[[], datetime | None] = lambda: None
-    """Returns the last slot in which it was upgraded, whoever began that."""
+    """Returns the slot of the last upgrade, whether host or operator began it."""
     turn_changed: Callable[[], None] = lambda: None
-    """Told when a task begins or ends."""
+    """Called when a task begins or ends."""
     follow: Callable[[Entry], None] = lambda _entry: None
-    """Told of everything that is written down of a task."""
+    """Called with every record of a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSetup:
-    """What tasks are done with."""
+    """What tasks need."""
 
     managed_host: ManagedHost
     link: ApiLink
@@ -95,11 +95,11 @@ class TaskSetup:
     drift: DriftWatch
     trail: AuditTrail
     edge: Callable[[Programs, Exclusive], Mapping[str, Performer]] | None = None
-    """Returns who carries out the steps of edge sites; None = the host is of none."""
+    """Returns the performers for edge sites; None = the host is of none."""
 
 
 class ImageBoot:
-    """A root that nobody has booted: a folder, or an image."""
+    """A root that was not booted: a folder, or an image."""
 
     async def boot_id(self) -> str:
         """Return that of the machine it is on."""

@@ -1,4 +1,4 @@
-"""Says what becomes of tasks, to people: Events, metrics, the log."""
+"""Reports tasks to people: Events, metrics, the log."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ log = logging.getLogger(__name__)
 
 
 class TaskNews:
-    """What is told of tasks, each thing once; Events about the tasks themselves are the operator's."""
+    """Reports each event of tasks once; Events on the tasks themselves are the operator's."""
 
     def __init__(self, link: ApiLink, registry: Registry, running: Callable[[], bool]) -> None:
         self._link = link
         self._node = link.key.name
         self._refused: set[tuple[str, str]] = set()
-        """Uids and reasons of what was refused by this process."""
+        """Uids and reasons of tasks that this process refused."""
         self._total = registry.counter(
             "nodemanager_tasks_total", "Tasks of this host that ended, by phase.", ("node", "phase")
         )

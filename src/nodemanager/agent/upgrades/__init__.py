@@ -1,1 +1,1 @@
-"""Upgrades of this host: when, one of a group at a time, drained, rebooted, proven."""
+"""Upgrades of this host: the schedule, one of a group at a time, drained, rebooted, proven."""

@@ -4,7 +4,7 @@
                                         -> the operator gave it up            (failed)
                                         -> the window is over, or held        (skipped)
 
-Whatever becomes of it is told: no slot is lost without a word, also if we are killed in between.
+Every result is reported: no slot is lost in silence, even if we are killed in between.
 """
 
 from __future__ import annotations

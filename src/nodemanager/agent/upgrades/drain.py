@@ -21,7 +21,7 @@ from nodemanager.kube.objects import Untyped
 
 log = logging.getLogger(__name__)
 ANNOTATION_CORDONED: Final = host_bounds.CORDONED
-"""On a Node: the agent that cordoned it and will uncordon it."""
+"""Annotation of a Node: the agent that cordoned it and will uncordon it."""
 DRAIN_SECONDS: Final = 300.0
 POLL_SECONDS: Final = 5.0
 MAX_PAUSE: Final = 30.0
@@ -33,7 +33,7 @@ class DrainFailed(errors.KubeError):
 
 
 class KubernetesNode:
-    """The Node of a host, if it has one and we may look at it."""
+    """The Node of a host, if there is one and we may read it."""
 
     def __init__(
         self, client: Client, name: str, owner: str, was_drained: Callable[[], bool] = lambda: False
@@ -43,10 +43,10 @@ class KubernetesNode:
         self._was_drained = was_drained
         self._client = client
         self._mark = CordonMark(ANNOTATION_CORDONED, owner, lambda value: value == owner)
-        """It says namespace and name of our ManagedNode."""
+        """The namespace and name of our ManagedNode."""
         self._warned = False
         self._forbidden = ""
-        """Why we may not look at it, as far as is known."""
+        """Why we may not read it, as far as is known."""
 
     async def cordon(self) -> bool:
         """Keep new pods away; tell whether that is our doing. False: no Node, or cordoned by others."""

@@ -25,17 +25,17 @@ from nodemanager.runtime.shared_lease import LeaseLost, SharedLease
 log = logging.getLogger(__name__)
 WAIT_SECONDS: Final = 30.0
 HOLD_SECONDS: Final = 60.0
-"""How long a lock outlives an agent that died with it, and does not come back."""
+"""How long a lock outlives an agent that died with it and does not come back."""
 POLL_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 2.0
-"""How long the API gets to say whose a lock is, where nobody waits for the lock itself."""
+"""How long the API has to say who holds a lock, if no work waits for the lock itself."""
 MAX_RETRY: Final = 15.0
 _RENEWALS: Final = 4
 """Renewals per duration: three may fail in a row."""
 
 
 class LockLost(HostError):
-    """A lock went to somebody else while it was needed."""
+    """Another host took a lock while it was needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class LockTimings:
     """Seconds."""
 
     wait: float = WAIT_SECONDS
-    """How long to wait for one's turn, before the work is put off to the next pass."""
+    """How long to wait for a turn, before the work is left to the next pass."""
     duration: float = HOLD_SECONDS
     answer: float | None = None
     """How long to wait for the API's answer; None = as long as the client does."""
@@ -55,15 +55,15 @@ class _Held:
 
     lease: SharedLease
     holds: int = 0
-    """How many are inside `hold`."""
+    """How many users are inside `hold`."""
     claimed: float = 0.0
-    """For how long it was claimed; 0 = it was not."""
+    """For how long the lock was claimed; 0 = it was not."""
     hold_seconds: float = HOLD_SECONDS
     renewing: asyncio.Task[None] | None = None
     lost: str = ""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by whoever of this host takes the Lease or gives it back: what one has just taken, another who
-    breaks off must not give back."""
+    """Held while a user of this host takes the Lease or gives it back: a user that is interrupted must not
+    give back what another has just taken."""
 
     @property
     def used(self) -> bool:

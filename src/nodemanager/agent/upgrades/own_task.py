@@ -1,4 +1,4 @@
-"""The task that a host writes itself to be upgraded, and how far it has got with what is around it."""
+"""The task that a host writes itself for an upgrade, and the progress of the work around it."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from nodemanager.kube import times
 from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
 
 UPGRADE, REBOOT = range(2)
-"""Places of steps."""
+"""The places of the two steps."""
 LATEST: Final = timedelta(days=30)
-"""A host that was off for so long in the middle of its upgrade does not go on with it."""
+"""A host that was off for longer than this during its upgrade does not continue it."""
 
 
 class Stage(StrEnum):
-    """What is being done, or was about to be done when we were interrupted."""
+    """The current stage, or the one that was about to begin before an interruption."""
 
     ASKING = "Asking"
-    """The operator was asked to begin it; nothing of it is ours to do."""
+    """The operator was asked to begin it; none of the work is ours."""
     LOCKING = "Locking"
     CORDONING = "Cordoning"
     DRAINING = "Draining"
@@ -50,7 +50,7 @@ class UpgradeResult(StrEnum):
     SUCCESS = "success"
     ERROR = "error"
     SKIPPED = "skipped"
-    """It was not our turn during the whole window."""
+    """The host had no turn during the whole window."""
 
 
 _RESULTS: Final = {TaskPhase.SUCCEEDED: UpgradeResult.SUCCESS, TaskPhase.EXPIRED: UpgradeResult.SKIPPED}
@@ -63,11 +63,11 @@ class Order:
     slot: datetime
     group: str = ""
     reboot: bool = False
-    """Reboot in any case, not only if the upgrade needs it."""
+    """Whether to reboot in any case, not only if the upgrade needs it."""
 
 
 class UpgradeEntry(Entry, frozen=True, omit_defaults=True):
-    """One upgrade on disk: a task as any other, in a ledger of its own, and what is around it."""
+    """One upgrade on disk: a normal task in its own ledger, and the state around it."""
 
     slot: datetime | None = None
     group: str = ""
@@ -169,7 +169,7 @@ def last_success(entries: Iterable[Entry]) -> TaskRecord | None:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeTools:
-    """What carries out the steps, as in every task."""
+    """The performers of the steps, as for every task."""
 
     packages: Packages
     reboots: Reboots

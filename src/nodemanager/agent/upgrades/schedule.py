@@ -1,4 +1,4 @@
-"""When an upgrade is due: pure, so that every clock change can be tried.
+"""When an upgrade is due. Pure, so that every clock change can be tested.
 
     slot          a moment that the schedule names, in the host's time zone
     window        from the slot until `forgiveness` later; an upgrade starts within it, or not at all
@@ -17,7 +17,7 @@ from nodemanager.api.schedules import Schedule
 
 FORGIVENESS: Final = timedelta(minutes=1)
 WRONG_CLOCK: Final = timedelta(days=1)
-"""A remembered time so far ahead of now comes from a clock that was wrong, and is forgotten."""
+"""A remembered time so far ahead comes from a clock that was wrong, and is ignored."""
 _SECOND: Final = timedelta(seconds=1)
 
 
@@ -26,7 +26,7 @@ class History:
     """What is remembered of earlier upgrades."""
 
     slot: datetime | None = None
-    """The last slot that was used, whatever became of it."""
+    """The last slot that was used, whatever the result."""
     started: datetime | None = None
     """When the last upgrade that succeeded was started."""
 
@@ -42,7 +42,7 @@ class Decision:
     slot: datetime | None = None
     """The slot, if an upgrade is due now."""
     wake: datetime | None = None
-    """The next moment at which one may be due; None: not as things are."""
+    """The next moment at which an upgrade may be due; None: there is none as things are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class UpgradeSettings:
     lease: float = 1800.0
     """How long the group waits for a host that does not come back: longer than any reboot takes."""
     resume: timedelta = timedelta(hours=1)
-    """An upgrade that was interrupted for longer than this before it did anything is given up."""
+    """An upgrade that was interrupted for longer than this before it changed anything is given up."""
     poll: float = 5.0
 
 
@@ -68,7 +68,7 @@ class _Skipped(Exception):
 
 @dataclass(slots=True)
 class UpgradeDependencies:
-    """What an upgrade is done with."""
+    """What an upgrade needs."""
 
     tools: UpgradeTools
     locks: SharedLocks
@@ -77,7 +77,7 @@ class UpgradeDependencies:
     clocks: Clocks
     may_act: Callable[[], bool] = lambda: True
     in_turn: Callable[[], bool] = lambda: True
-    """Whether nothing else is at work that an upgrade must not meet; asked before one begins."""
+    """Whether no work goes on that an upgrade must not meet; asked before one begins."""
     tasks: Callable[[], Iterable[Entry]] = tuple
     """Returns the operator's tasks that this host remembers: some of them upgrade it."""
 
@@ -108,7 +108,7 @@ class Upgrader:
         """Do one upgrade, to whatever end."""
         deps = self._deps
         entry = own_task.write(order, deps.node.name, self._next_token(), deps.clocks.wall())
-        self.entry = entry  # at once: whoever else wants to begin something looks at it
+        self.entry = entry  # at once: other work that wants to begin looks at it
         try:
             boot_id = await deps.tools.reboots.boot.boot_id()
             record = msgspec.structs.replace(entry.record, boot_id=boot_id)

@@ -15,7 +15,7 @@ from nodemanager.plan.tasks.record import TaskRecord
 
 
 class UpgradeMemory:
-    """Both kinds as one history, so that no slot is used twice whoever begins the upgrades."""
+    """Both kinds in one history, so that no slot is used twice, by host or operator."""
 
     def __init__(self, dependencies: UpgradeDependencies, upgrader: Upgrader) -> None:
         self._deps = dependencies

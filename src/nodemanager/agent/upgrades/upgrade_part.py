@@ -1,6 +1,6 @@
-"""Upgrades as a part of the agent: waits for slots, carries them out, tells of them.
+"""Upgrades as a part of the agent: it waits for slots, carries them out, and reports them.
 
-Nothing here looks at a clock more often than every half window: that often it must, because the time
+It looks at the clock every half window, not more often. Less often would not do, because the time
 of day may be set while we sleep.
 """
 
@@ -40,9 +40,9 @@ from nodemanager.plan.tasks.record import StepPhase
 
 MAX_NAP: Final = 30.0
 SLOTS: Final = 3
-"""How many slots ahead are told."""
+"""How many coming slots are reported."""
 CLOCK_WAS_SET: Final = 1.0
-"""Seconds by which the time of day may run away from the time since boot."""
+"""Seconds by which the time of day may differ from the time since boot before it counts as set."""
 
 
 class UpgradePart:
@@ -74,9 +74,9 @@ class UpgradePart:
         self._wake = asyncio.Event()
         self._complaint = ""
         self._said: object = (False, None)
-        """What the operator was told."""
+        """The last report to the operator."""
         self._known: object = None
-        """What the upcoming slots were made from."""
+        """The inputs of the upcoming slots."""
         self._upcoming: tuple[datetime, ...] = ()
         self._upgrader = Upgrader(dependencies, self._settings, self._on_record)
         self._memory = UpgradeMemory(dependencies, self._upgrader)
@@ -100,7 +100,7 @@ class UpgradePart:
         )
 
     def used_slot(self) -> datetime | None:
-        """Return the last slot that was used, whoever began the upgrade in it and whatever became of it."""
+        """Return the last slot that was used, by host or operator, and with any result."""
         return self._memory.used_slot()
 
     def follow(self, task: Entry) -> None:
@@ -194,7 +194,7 @@ class UpgradePart:
         now, visit = self._deps.clocks.wall(), claims.decode(node.metadata.annotations.get(VISIT))
         if isinstance(visit, Unreadable):  # the operator is newer than we are, and may be at work here
             return None, None
-        # Whoever only asks may do so: the operator knows that it is at work here.
+        # A host that only asks may do so: the operator knows that it works here.
         if visit is not None and visit.holds and now < visit.expires and not self._asking.is_meant():
             return None, visit.expires
         decision = rule.decide(self._memory.history(self._node()), now, self._zone())

@@ -1,4 +1,4 @@
-"""What is told of upgrades: in the status of the ManagedNode, in Events, in metrics, and in the log."""
+"""What is reported about upgrades: in the ManagedNode's status, in Events, metrics, and the log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BUCKETS: Final = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 
 @dataclass(frozen=True, slots=True)
 class UpgradeStatus:
-    """What the ManagedNode says of upgrades."""
+    """What the ManagedNode shows about upgrades."""
 
     last_upgrade: str | None
     kubernetes_node_cordoned: str | None
@@ -32,13 +32,13 @@ class UpgradeStatus:
     started: str | None = None
     """Since when the host is being upgraded."""
     asks: bool = False
-    """Whether it is the operator who begins upgrades."""
+    """Whether the operator begins the upgrades."""
     due: DueUpgrade | None = None
-    """What it is asked for."""
+    """The slot that the operator is asked for."""
 
 
 class UpgradeReporter:
-    """Says what became of upgrades: events, metrics, log."""
+    """Reports the results of upgrades: Events, metrics, log."""
 
     def __init__(
         self, node: str, registry: Registry, events: EventRecorder | None,

@@ -1,4 +1,4 @@
-"""Puts the part that upgrades together with the host and the API it works on."""
+"""Connects the part that upgrades with its host and API."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def for_tasks(part: UpgradePart) -> OwnUpgrades:
 
 
 class FormerRecord(msgspec.Struct):
-    """What an agent left that kept no tasks for upgrades, as far as it matters."""
+    """The relevant parts of a record by an older agent, which kept no tasks for upgrades."""
 
     slot: datetime | None = None
     group: str = ""

@@ -1,11 +1,11 @@
-"""Who is behind an object as it is now: read from the stamp of admission, else from managed fields.
+"""Who changed an object last: read from the stamp of admission, else from managed fields.
 
 `api/rights/stamp_policy.py` has the policy that stamps. A stamp is JSON in an annotation:
 
     {"user":"alice","groups":["ops","system:authenticated"],"of":2,"generation":7}
 
 `of` tells how many groups there were, as only the first ones are written down. `generation` is that of the
-spec with which the user was satisfied: when the spec has another one by now, somebody changed it past the
+spec with which the user was satisfied: when the spec has another one by now, it was changed past the
 policy, and the stamp does not count. Pure, and without any dependency.
 """
 
@@ -21,8 +21,8 @@ REQUESTED_BY: Final = f"{GROUP}/requested-by"
 CLAIMED_AUTHOR: Final = f"{GROUP}/claimed-author"
 """Annotation: who wrote it in the end, such as the author of a commit, by the word of whoever applied it."""
 TOKEN_ISSUED: Final = f"{GROUP}/token-issued"
-"""Annotation of the ServiceAccount of a host: until when the last token is good with which it may join, and
-who had it issued, by the word of the command that did."""
+"""Annotation of the ServiceAccount of a host: until when the newest token for joining is valid, and who had
+it issued, according to the command that did."""
 TOKENS: Final = "nodemanager-token"
 """Field manager of that command."""
 CHANGE: Final = "common.nodemanager/change"
@@ -69,7 +69,7 @@ class Requester(NamedTuple):
 def who(obj: Mapping[str, Any], *, stamped: bool = True) -> Requester:
     """Return who asked for an object as it is now; `stamped` is whether the stamping policy is in force.
 
-    Without the policy, labels and annotations may have changed since the stamp, and nothing tells by whom.
+    Without the policy, labels and annotations may have changed since the stamp by an unknown user.
     """
     meta = _mapping(obj.get("metadata"))
     notes = _mapping(meta.get("annotations"))
@@ -94,12 +94,12 @@ def last_writer(meta: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def printable(text: Any, most: int) -> str:
-    """Return what can be shown of a text that somebody else wrote."""
+    """Return a foreign text in a printable form."""
     return "".join(one for one in str(text or "") if one.isprintable())[:most]
 
 
 def _stamp(text: str, generation: Any) -> Requester | None:
-    """Return who a stamp names; None where there is none, or it is about another generation."""
+    """Return the user in a stamp; None if there is none, or it is about another generation."""
     try:
         stamp = json.loads(text, strict=False)  # names may have characters that JSON wants escaped
     except ValueError:
@@ -118,7 +118,7 @@ def _stamp(text: str, generation: Any) -> Requester | None:
 
 
 def _approver(obj: Mapping[str, Any]) -> Requester | None:
-    """Return who approves: the policy for approvals takes no other name than that of the user."""
+    """Return who approves: the policy for approvals accepts only the user's own name."""
     if obj.get("kind") != _APPROVAL:
         return None
     name = printable(_mapping(obj.get("spec")).get("approver"), MAX_USER)

@@ -12,7 +12,7 @@ from nodemanager.api.common.audit_chain import MAX_TOLD, MAX_TOLD_LINE
 AGENT: Final = "agent"
 """Who did it, where no person did."""
 MAX_NOTABLE: Final = MAX_TOLD // 2
-"""So many of them are told although newer records of other sorts are there."""
+"""How many of them are shown although there are newer records of other sorts."""
 _BY_HAND: Final = ("apply", "prune", "hold", "unhold", "restore", "begin", "end")
 _DRIFTS: Final = ("repair", "observe")
 _CHAIN: Final = ("replaced", "cut", "lost")
@@ -28,7 +28,7 @@ def is_notable(record: Record) -> bool:
 
 
 def told(lines: Sequence[bytes]) -> list[str]:
-    """Return what the status tells of the newest records: few, in their order, and each a plain line."""
+    """Return the newest records for the status: few, in order, and each a plain line."""
     found = [
         (line, one) for each in lines if (line := _plain(each)) and (one := records.decoded(each)) is not None
     ]

@@ -1,4 +1,4 @@
-"""A record of the audit log: one decision, or one change of what is wanted, and who is behind it.
+"""A record of the audit log: one decision, or one change of a spec, and who made it.
 
 A record is written as one line of canonical JSON (RFC 8785: sorted keys, no spaces, UTF-8). All its keys are
 ASCII and all its numbers integers, so sorting is simple. The bytes of that line are a leaf of the log's tree.
@@ -172,7 +172,7 @@ _DECODER: Final = msgspec.json.Decoder(Record)
 def bounded(record: Record) -> Record:
     """Return a record that fits into a line: long texts and lists are cut, and texts say so by `...`."""
     found = _cut(record, MAX_TEXT, MAX_GROUPS, MAX_GATES, MAX_FILES)
-    if len(encode(found)) > MAX_RECORD:  # the fields that say who and what stay
+    if len(encode(found)) > MAX_RECORD:  # the fields about who and what stay
         found = _cut(record, 96, 2, 2, 0)
     return found
 

@@ -9,7 +9,7 @@ from nodemanager.api.maintenance.task_steps import TaskStep
 def argv_digest(step: TaskStep) -> str:
     """Return the digest of what a step runs: its argv, or its script; empty = it runs no program.
 
-    Nothing else of the step is in it, so that whoever knows the command can compare.
+    The digest has no other part of the step, so that a person who knows the command can compare.
     """
     if step.execution is None:
         return ""

@@ -1,4 +1,4 @@
-"""Whether a host may act now: decided here, and nowhere else. Pure; the caller has the clock.
+"""Decides whether a host may act now; no other code does. Pure; the caller has the clock.
 
     the hold in its ManagedNode, the hold that root made on it  --decide-->  act, or keep still and why
 
@@ -51,7 +51,7 @@ class RunningHold:
     """Seconds until it ends by itself."""
 
     def words(self) -> str:
-        """Return it in one line: why, until when, by whom."""
+        """Return it in one line: why, until when, by which user."""
         by = f", by {self.hold.by}" if self.hold.by else ""
         where = " on the host itself" if self.origin is HoldOrigin.HOST else ""
         return f"{self.hold.reason}; held{where} until {self.hold.until}{by}"

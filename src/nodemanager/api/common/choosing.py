@@ -1,11 +1,11 @@
 """Which revision of a ConfigSet is for a host now: agents, operator and people ask the same function.
 
-A host decides by itself, from what the operator has published in `status.rollout`, so it needs nobody at the
+A host decides by itself, from what the operator has published in `status.rollout`, so it needs no API at the
 time, and what is published has the same size for any number of hosts.
 
-ConfigSets of a group move together, but nobody can write the status of two objects at once. So the next
+ConfigSets of a group move together, but the status of two objects cannot be written at once. So the next
 revision of one is for a host only if all members of the change publish the same change, and each of them says
-that it is the host's turn. Whatever was written of that so far, a host takes all of it or nothing:
+that it is the host's turn. Even if only some statuses are written, a host takes all of the change or nothing:
 
 | what members publish of one change           | hosts take                            |
 |----------------------------------------------|---------------------------------------|
@@ -107,7 +107,7 @@ def is_meant(revision: RevisionRef | None, labels: Mapping[str, str]) -> bool:
 
 
 def has_turn(status: RolloutStatus, host: ObjectMeta) -> bool:
-    """Tell whether a host shall have the next revision."""
+    """Tell whether a host should have the next revision."""
     if status.next is None or not takes_part(status, host):
         return False
     return is_canary(status, host.labels) or place(status, host) < status.threshold
@@ -122,7 +122,7 @@ def place(status: RolloutStatus, host: ObjectMeta) -> int:
 
 
 def by_name(sets: Iterable[ConfigSet]) -> Peers:
-    """Return the sets of a namespace as those who move together ask for each other."""
+    """Return the sets of a namespace by name, so that sets that move together can be looked up."""
     return {one.metadata.name: one for one in sets}
 
 
@@ -172,7 +172,7 @@ def standing(name: str, status: RolloutStatus | None, change: GroupRef) -> Chang
 
 
 def has_turn_together(config_set: ConfigSet, host: ObjectMeta, peers: Peers) -> bool | None:
-    """Tell whether a host shall have the next revisions of a group; None = nobody can tell now."""
+    """Tell whether a host should have the next revisions of a group; None = unknown at present."""
     own = config_set.status.rollout
     if own is None or own.group is None or not own.group.id:
         return None
@@ -244,7 +244,7 @@ def is_for_all(config_set: ConfigSet) -> bool:
 
 
 def chosen(config_set: ConfigSet, host: ObjectMeta, peers: Peers = ALONE) -> Choice:
-    """Return what of a set is for a host, by its ManagedNode, whatever its labels say."""
+    """Return the content of a set for a host, by its ManagedNode, whatever its labels say."""
     if not in_stages(config_set):
         return Choice(ContentSource.SPEC)
     status = config_set.status.rollout
@@ -252,7 +252,8 @@ def chosen(config_set: ConfigSet, host: ObjectMeta, peers: Peers = ALONE) -> Cho
         return Choice(ContentSource.HELD)
     members = list(members_of(config_set, peers))
     if not all(map(is_decided, (config_set, *members))):
-        # Nobody has decided about it yet: what was decided about may be older than what hosts have.
+        # The operator has not decided about it yet: an older decision may be about older content than hosts
+        # have.
         return Choice(ContentSource.HELD, status.stable)
     if status.next is None:
         if is_left_behind(config_set, members):
@@ -269,7 +270,7 @@ def for_host(
     config_set: ConfigSet, kept: ConfigSet | None, host: ObjectMeta, peers: Peers = ALONE,
     *, holds: bool = False,
 ) -> Choice:  # fmt: skip
-    """Return what of a set is for a host that has `kept` of it; only a revision that is meant for it.
+    """Return the content of a set for a host that has `kept` of it; only a revision that is meant for it.
 
     HELD is what it has. If that is nothing, the set is for it, and nobody has decided about it yet. `holds`:
     it has something of another set of the group, so that it has nothing of this one is held, too. One
@@ -330,6 +331,6 @@ def in_force(
 
 
 def applied(config_set: ConfigSet) -> RevisionRef:
-    """Return which revision a set is that a host has; number 0 = it is not rolled out in stages."""
+    """Return the revision of a set that a host has; number 0 = the set is not rolled out in stages."""
     status = config_set.status.rollout if is_staged(config_set.spec.rollout) else None
     return (status.stable if status else None) or RevisionRef()

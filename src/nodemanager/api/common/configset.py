@@ -156,7 +156,7 @@ SETTINGS: Final = frozenset((
     "node_selector", "priority", "drift", "enforcement", "rollout", "revision_history_limit", "prune",
     "prune_packages", "prune_timeout", "templating", "notifies", "data", "data_from",
 ))  # fmt: skip
-"""Fields of the spec that say whom it is for and how; every other one is a list of host resources."""
+"""Fields of the spec that say which hosts it is for and how; every other one is a list of host resources."""
 
 
 class NodeCounts(Struct, omit_defaults=False):
@@ -213,7 +213,7 @@ VERSION: Final = "v1"
 def is_leaving(config_set: ConfigSet) -> bool:
     """Tell whether a set is being deleted, and hosts are to take back what they have because of it.
 
-    It is so until it is gone, also while only a finalizer of somebody else keeps it.
+    This lasts until the set is gone, also while only a foreign finalizer keeps it.
     """
     meta = config_set.metadata
     return bool(meta.deletion_timestamp) and (FINALIZER in meta.finalizers or config_set.spec.prune)

@@ -1,6 +1,6 @@
-"""ConfigSetPreview: ConfigSets that somebody proposes, for hosts to tell what they would do there.
+"""ConfigSetPreview: proposed ConfigSets, for hosts to report what they would do there.
 
-It is no ConfigSet: nothing that applies anything reads it. The operator has hosts asked by NodeTasks, which
+It is no ConfigSet, so no agent applies it. The operator asks hosts by NodeTasks, which
 name the proposal by its digest; the answers are in the status of those tasks, and go with the proposal.
 """
 
@@ -22,7 +22,7 @@ from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 MAX_SETS: Final = 256
 MAX_HOSTS: Final = 1000
 MAX_BYTES: Final = 1024 * 1024
-"""Of a whole proposal as JSON: what every API server and its store take."""
+"""The limit of a whole proposal as JSON: what every API server and its store accept."""
 ASKING: Final = "Asking"
 ASKED: Final = "Asked"
 REFUSED: Final = "Refused"

@@ -137,10 +137,10 @@ def name_of(config_set: ObjectMeta, number: int) -> str:
 
 
 def content_of(spec: ConfigSetSpec) -> dict[str, Any]:
-    """Return what of a spec is in its revision; how and when it is brought about is not.
+    """Return the part of a spec that its revision contains; how and when it is brought about is not in it.
 
-    It may have defaults in it, as somebody wrote them or an API filled them in: equal specs may have several
-    contents, and digests. To compare, there is `same_content`.
+    Defaults may be written out in it, by a person or an API: equal specs may have several contents, and
+    digests. To compare, there is `same_content`.
     """
     found: dict[str, Any] = msgspec.to_builtins(_content(spec))
     return found
@@ -162,9 +162,9 @@ def digest_of(labels: dict[str, str], content: dict[str, Any]) -> str:
 
 
 def says_the_same(revision: ConfigSetRevision, config_set: ConfigSet) -> bool:
-    """Tell whether a set still says what a revision does, in whatever version that was written.
+    """Tell whether a set still has the content of a revision, whichever version wrote that.
 
-    A revision that is not what its digest says does not: hosts would refuse it.
+    A revision that does not fit its digest never counts, because hosts would refuse it.
     """
     if revision.spec.labels != config_set.metadata.labels:
         return False

@@ -1,7 +1,7 @@
 """What a ConfigSet can declare: packages, files, services, executions, and whom to notify.
 
 The JSON names are those of the Go project, whose manifests apply unchanged; two of them,
-`subscribe_files` and `lock_group`, are not in camelCase. What is omitted is filled in by whoever reads: a
+`subscribe_files` and `lock_group`, are not in camelCase. Readers fill in what is omitted: a
 default of the schema would make the list of the object differ from that of its manifest for ever.
 """
 

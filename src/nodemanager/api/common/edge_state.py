@@ -180,6 +180,9 @@ class DrbdState(Struct):
              list_map_keys=("name",), max_items=MAX_RESOURCES),
     ] = []  # fmt: skip
     omitted: Annotated[int, meta("How many more there are.", minimum=0)] = 0
+    omitted_unwell: Annotated[
+        int | None, meta("How many of these are not known to be well; absent: not told.", minimum=0)
+    ] = None
     error: Annotated[str, meta("Why its state is not known.", pattern=TEXT, max_length=MAX_MESSAGE)] = ""
 
 

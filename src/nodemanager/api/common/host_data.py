@@ -1,6 +1,6 @@
 """Data of hosts: what templates read as `.Data`, and which ConfigMaps and Secrets it comes from.
 
-What is inside is the business of whoever writes the templates, so it has no schema; `plan.data` has bounds.
+The authors of templates decide its content, so it has no schema; `plan.data` has limits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nodemanager.kube.selectors import LabelSelector
 
 KEYS_MAX: Final = 1024
 NESTING_MAX: Final = 64
-"""Levels that are read at all; who uses data allows less."""
+"""Levels that are read at all; callers that use data allow fewer."""
 
 
 class HasData(Struct):
@@ -27,7 +27,7 @@ class HasData(Struct):
             return
         if is_deeper(data, NESTING_MAX):
             raise ValueError(f"data is nested deeper than {NESTING_MAX} levels")
-        if _has_long_number(data):  # such as 1e20, of which an API makes 100000000000000000000
+        if _has_long_number(data):  # such as 1e20, which an API returns as 100000000000000000000
             msgspec.structs.force_setattr(self, "data", _shortened(data))
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""ManagedNode: one host, what it is told, and what it reports.
+"""ManagedNode: one host, its declarations, and its reports.
 
 People own `spec` and most labels; the agent of the host owns `status`.
 """
@@ -275,7 +275,7 @@ class ManagedNodeStatus(Struct):
 
     # Templates of other hosts write addresses and keys of this one into their files, line by line. The
     # patterns keep a host that was broken into from adding lines of its own there; `api.reported` has the
-    # same rules for whoever sends and reads.
+    # the same rules for writers and readers.
 
     observed_generation: Annotated[int, meta("The metadata.generation this status is about.", minimum=0)] = 0
     conditions: Annotated[
@@ -372,7 +372,7 @@ class ManagedNodeStatus(Struct):
 
 
 def upgrading_since(status: ManagedNodeStatus) -> str | None:
-    """Return since when a host is upgraded as its spec says; None = it is not."""
+    """Return since when a host is being upgraded according to its spec; None = it is not."""
     started = status.upgrade.started_at if status.upgrade is not None else None
     return started or status.kubernetes_node_cordoned
 

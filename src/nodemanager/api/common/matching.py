@@ -16,7 +16,7 @@ ARCH: Final = "kubernetes.io/arch"
 MACHINES: Final = {
     "amd64": ("x86_64",),
     "arm64": ("aarch64",),
-    "arm": ("armv6l", "armv7l"),
+    "arm": ("armv6l", "armv7l", "armv8l"),
 }
 """What `uname -m` says on the architectures as Kubernetes names them."""
 
@@ -31,6 +31,11 @@ _GITOPS: Final = (
     "objectset.rio.cattle.io/",
 )
 """Labels that Argo CD, Flux, Helm, Fleet and their like put on all that they apply, and on no host."""
+
+
+def architecture(machine: str) -> str:
+    """Return how Kubernetes names what `uname -m` says; what it has no name for, as it is."""
+    return next((arch for arch, machines in MACHINES.items() if machine in machines), machine)
 
 
 def matches(config_set: ConfigSet, labels: Mapping[str, str]) -> bool:

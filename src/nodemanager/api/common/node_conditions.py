@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
+CONFLICTED: Final = "Conflicted"
+"""Condition type: several ConfigSets of equal priority declare one resource differently.
+
+ConfigSets have it, too.
+"""
+
+RESOURCE_CONFLICT: Final = "ResourceConflict"
+"""Reason of Conflicted=True; the message lists the resources and the sets."""
+
+NO_CONFLICT: Final = "NoConflict"
+"""Reason of Conflicted=False."""
+
 DRIFTED: Final = "Drifted"
 """Condition type: the host differs, right now, from what its ConfigSets declare."""
 

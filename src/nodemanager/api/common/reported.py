@@ -1,12 +1,12 @@
-"""What hosts say about themselves, made fit to be written where somebody else reads it.
+"""Makes reports of hosts fit to be written where other programs read them.
 
 Templates of other hosts write addresses, keys and versions into files that root reads line by line, and
 YAML, for one, takes U+0085, U+2028 and U+2029 for line breaks. So what a host reports is printable ASCII,
 but for texts that name files or repeat what programs said; and of those, nothing that ends a line, steers
 a terminal or turns the direction of what follows.
 
-The schema says the same (`api.hints`). It is said again by whoever sends, whose write would be refused, and
-by whoever reads: an older server refuses nothing.
+The schema has the same rules (`api.hints`). The sender checks them, too, as its write would be refused, and
+so does the reader, because an older server does not check them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def status(found: Any) -> Any:
 
 
 def status_of_other(found: Any) -> Any:
-    """Return the status of a ManagedNode, as plain values, of which no text is more than one line."""
+    """Return the status of a ManagedNode as plain values, with every text on one line."""
     return _clean(found, "", lines=True)
 
 

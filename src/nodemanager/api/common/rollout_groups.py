@@ -37,7 +37,7 @@ class GroupRef(Struct):
     members: Annotated[list[GroupMember], meta("The sets that change, by name.", max_items=MAX_MEMBERS)] = []
 
     def digest_of(self, name: str) -> str:
-        """Return what a set says in this change; empty = it is not part of it."""
+        """Return the digest of a set's content in this change; empty = it is not part of it."""
         return next((one.digest for one in self.members if one.name == name), "")
 
 

@@ -56,7 +56,7 @@ def in_force(policy: RolloutPolicy | None) -> RolloutPolicy | None:
 def is_half_way(published: RolloutStatus | None, digest: str) -> bool:
     """Tell whether a set that follows a policy says something that not all its hosts may have.
 
-    Whoever edits or deletes the policy does not send that to all of them.
+    An edit or deletion of the policy does not send that content to all of them.
     """
     if published is None or published.policy is None:
         return False

@@ -51,7 +51,7 @@ def holds(report: AppliedConfigSet, generation: int) -> bool:
 
 
 def on_hosts(config_set: ConfigSet, nodes: Iterable[ManagedNode]) -> list[SetOnHost]:
-    """Return the hosts that a set is meant for, those first that need somebody."""
+    """Return the hosts that a set is for; those that need a person come first."""
     found = [
         _on_host(config_set, node) for node in nodes if matching.matches(config_set, node.metadata.labels)
     ]

@@ -1,4 +1,4 @@
-"""Which workflow needs what of a site, and which part of a site can do what: a table. Pure.
+"""What each workflow needs from a site, and what each part of a site can do: a table. Pure.
 
     workflow  ->  what it needs of storage, of the operating system and of virtualisation
     choice    ->  what it can do
@@ -77,7 +77,7 @@ WORKFLOWS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         VIRTUALISATION.field: frozenset({VIRTUAL_MACHINES}),
     },
 }
-"""By workflow: what it needs, by the field that names who has to be able to do it."""
+"""What each workflow needs, by the field that names the part that must be able to do it."""
 
 
 def _needs() -> Iterator[tuple[str, SitePart, list[str]]]:

@@ -23,7 +23,7 @@ RECOVERING: Final = "Recovering"
 UNKNOWN: Final = "Unknown"
 PHASES: Final = (BOOTSTRAP, SINGLE_NODE, UPGRADING, MULTI_NODE, DEGRADED, RECOVERING, UNKNOWN)
 WELL: Final = (SINGLE_NODE, MULTI_NODE)
-"""Phases in which nobody has to do anything."""
+"""Phases in which no person has to act."""
 
 BRIDGE: Final = "bridge"
 AGENT: Final = "agent"
@@ -163,8 +163,16 @@ class EdgeNode(Struct):
     digest: Annotated[str, meta("What tells one sign of life from another.", max_length=64)] = ""
     gone_since: Annotated[str | None, meta("Since when it is gone.", format="date-time")] = None
     agent: Annotated[
-        str, meta("Whether its agent is alive, as conditions have it; empty: it has none.", max_length=16)
+        str, meta("Whether its agent is alive: True, False, or Unknown; empty: it has none.", max_length=16)
     ] = ""
+    agent_digest: Annotated[
+        str,
+        meta("What tells one sign of life of its agent from another, where the bridge tells of its life.",
+             max_length=64),
+    ] = ""  # fmt: skip
+    agent_changed_at: Annotated[
+        str | None, meta("When the operator last saw a new one of its agent.", format="date-time")
+    ] = None
     agent_version: Annotated[str, meta("Version of its agent.", pattern=PRINTABLE, max_length=256)] = ""
     kernel: Annotated[str, meta("Its kernel.", pattern=PRINTABLE, max_length=256)] = ""
     tasks: Annotated[int, meta("How many tasks it has that have not ended.", minimum=0)] = 0
@@ -245,7 +253,7 @@ class EdgeCluster(Struct):
 
 
 def is_old(status: EdgeClusterStatus, now: datetime) -> bool:
-    """Tell whether nobody looked for so long that nothing of a status may be taken for how it is now."""
+    """Tell whether the last look is so old that the status cannot be taken as the present state."""
     looked = times.parse(status.observed_at)
     return looked is None or not -LOOKED <= now - looked <= LOOKED
 

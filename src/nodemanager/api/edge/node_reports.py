@@ -48,8 +48,8 @@ class NodeWork(Struct):
     name: Annotated[str, meta("Name of the NodeTask.", required=True, max_length=NAME_MAX)] = ""
     phase: Annotated[
         str,
-        meta("Where it is; empty: nobody has taken it; Unknown: its host is silent.", pattern=ASCII,
-             max_length=MAX_WORD),
+        meta("Where it is; empty: nobody has taken it; Unknown: its host is not known to live.",
+             pattern=ASCII, max_length=MAX_WORD),
     ] = ""  # fmt: skip
     step: Annotated[str, meta("The step that it is at.", pattern=PRINTABLE, max_length=63)] = ""
 

@@ -19,7 +19,7 @@ LINK_MAX: Final = 15
 MIN_DEADLINE: Final = 30
 MAX_DEADLINE: Final = 3600
 OEM_NETWORK: Final = "95_nodemanager_network.yaml"
-"""What keeps the network of a node in /oem of Kairos, whoever of us writes it: two would be at odds."""
+"""The owner of a node's network in /oem of Kairos, the same for all of our writers, as two would conflict."""
 _RESOURCE: Final = "^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
 _OEM_NAME: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\.(yaml|yml)$"
 _IMAGE: Final = "^(oci|docker|file|dir):[A-Za-z0-9/._:@-]+$"

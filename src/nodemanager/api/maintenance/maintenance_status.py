@@ -1,6 +1,6 @@
-"""How far a maintenance is. Its size does not depend on how many hosts there are.
+"""The progress of a maintenance. Its size does not depend on the number of hosts.
 
-What became of each host is in its NodeTask.
+The result of each host is in its NodeTask.
 """
 
 from __future__ import annotations

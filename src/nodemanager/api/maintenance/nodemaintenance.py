@@ -18,7 +18,7 @@ from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 LABEL_MAINTENANCE: Final = "maintenance.nodemanager/maintenance"
 """Label of the NodeTasks of a maintenance."""
 ANNOTATION_VISIT: Final = "maintenance.nodemanager/visit"
-"""On a ManagedNode: who works on it, and where that is (`fleet.maintenance.claims`)."""
+"""On a ManagedNode: which maintenance works on it, and its progress (`fleet.maintenance.claims`)."""
 ANNOTATION_TOKEN: Final = "maintenance.nodemanager/token"  # noqa: S105 - a number, and no secret
 """On a ManagedNode: the highest fencing token that was taken for a task of it; it stays when visits end."""
 ANNOTATION_RETRY: Final = "maintenance.nodemanager/retry"

@@ -1,4 +1,4 @@
-"""NodeTask: something that one host shall do once, and what became of it.
+"""NodeTask: work that one host should do once, and its result.
 
 The operator writes it and never changes it; the agent of the one host that it names reports on it. It is the
 only way in which the operator acts on a host.
@@ -42,7 +42,7 @@ COMPLETE: Final = "Complete"
 LABEL_MAX: Final = 63
 MAX_STEPS: Final = 64
 CUT: Final = "..."
-"""In the place of a fact: there are more than are reported."""
+"""Stands for facts beyond the limit of a report."""
 MAX_TTL: Final = 366 * 86400
 """A year, which may be a leap year."""
 OUTPUT_MAX: Final = 4096

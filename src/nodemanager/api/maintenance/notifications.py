@@ -89,5 +89,5 @@ class Notification(Struct):
     ] = ""
 
     def wants(self, event: str) -> bool:
-        """Tell whether one is told of such an event."""
+        """Tell whether a receiver wants such an event."""
         return event in self.events if self.events else event != HOST_FAILED

@@ -1,6 +1,6 @@
-"""What an operation of type realtime declares: the host resources of a ConfigSet, and no more than that.
+"""The declarations of a realtime operation: the host resources of a ConfigSet, and no other fields.
 
-The operator makes a ConfigSet of it, for the hosts of the series. So whom it is for is not said here, and
+The operator makes a ConfigSet of it, for the hosts of the series. So it does not select hosts, and
 there are no defaults of the schema: it is inside of a list.
 """
 
@@ -17,6 +17,12 @@ MAX_FILES: Final = 16
 MAX_SERVICES: Final = 16
 MAX_EXECUTIONS: Final = 8
 """Smaller than in a ConfigSet: the API server adds up what all rules of all operations may cost."""
+LISTS: Final = ("packages", "files", "services", "executions")
+"""The fields that declare host resources: those of a ConfigSet, in the order of a pass."""
+
+
+def _has_some(name: str) -> str:
+    return f"has(self.{name}) && size(self.{name}) > 0"
 
 
 class RealtimeSet(Struct):
@@ -24,10 +30,8 @@ class RealtimeSet(Struct):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "[has(self.packages) && size(self.packages) > 0, has(self.files) && size(self.files) > 0,"
-            " has(self.services) && size(self.services) > 0,"
-            " has(self.executions) && size(self.executions) > 0].exists(given, given)",
-            "declares nothing: add packages, files, services or executions",
+            f"[{', '.join(map(_has_some, LISTS))}].exists(given, given)",
+            f"declares nothing: add {', '.join(LISTS[:-1])} or {LISTS[-1]}",
         ),
     )
 

@@ -1,7 +1,7 @@
-"""The NodeOperationTemplates that we ship, and what becomes of one that is there already; pure.
+"""The NodeOperationTemplates that we ship, and what happens to existing ones. Pure.
 
 They are files of this package, one per template, in `templates/`. Installed, each has a label that says
-whose it is, and a digest of what we wrote: so one that somebody changed is told from one that is only old.
+that it is ours, and a digest of what we wrote, which tells a changed one from an old one.
 """
 
 from __future__ import annotations

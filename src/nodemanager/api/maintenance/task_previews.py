@@ -8,7 +8,7 @@ from nodemanager.kube.hints import HEX, NAME_MAX, PRINTABLE, TEXT, meta
 from nodemanager.kube.objects import Struct
 
 MAX_CHANGES: Final = 64
-"""Resources that are told one by one; the others are counted."""
+"""How many resources are listed one by one; the others are counted."""
 MAX_DETAILS: Final = 2048
 """Characters of one diff."""
 MAX_REASON: Final = 512

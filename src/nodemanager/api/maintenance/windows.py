@@ -15,7 +15,7 @@ FINISH_HOST: Final = "finishHost"
 STOP: Final = "stop"
 ABORT: Final = "abortAndUndo"
 LONGEST: Final = "168h"
-"""Longest opening of one schedule: a week. Whoever wants more says so with `always`."""
+"""The longest opening of one schedule: a week. A longer one needs `always`."""
 
 _DAY: Final = "(?i)^(mon(day)?|tue(sday)?|wed(nesday)?|thu(rsday)?|fri(day)?|sat(urday)?|sun(day)?)$"
 _TIME: Final = "^([01][0-9]|2[0-3]):[0-5][0-9]$"

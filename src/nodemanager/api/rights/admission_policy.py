@@ -46,7 +46,7 @@ def mutating_policy(
 ) -> list[Object]:
     """Return a policy that changes objects by a JSON patch, and its binding; what it cannot do is refused.
 
-    It is asked again when somebody else's policy changed the object after it.
+    It runs again when a foreign policy changed the object after it.
     """
     spec = _spec(rules, {}, variables)
     spec["mutations"] = [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}]

@@ -14,7 +14,7 @@ from nodemanager.api.rights.host_bounds import Check, unchanged
 
 POLICY: Final = "nodemanager-approvals"
 _MAY_CHANGE: Final = ("paused",)
-"""What somebody may change without being who asks for it: whoever approves may pause."""
+"""What a user may change without counting as the one who asks for it: an approver may pause."""
 _ASKED_FOR: Final = [
     f"spec.{name}" for name in NodeMaintenanceSpec.__struct_encode_fields__ if name not in _MAY_CHANGE
 ]

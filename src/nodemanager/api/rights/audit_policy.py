@@ -25,7 +25,7 @@ _NAMESPACE_ENDS: Final = (
     " ['system:serviceaccount:kube-system:namespace-controller', 'system:kube-controller-manager',"
     " 'system:apiserver']"
 )
-"""Who removes what is in a namespace that somebody has deleted: it would never end otherwise."""
+"""The programs that remove the objects of a deleted namespace, which would otherwise never end."""
 _IS_SEGMENT: Final = f"request.resource.resource == '{AUDIT_SEGMENTS.plural}'"
 _STATUS: Final = "has({0}.status) && has({0}.status.{1})"
 _MAY_GO: Final = (

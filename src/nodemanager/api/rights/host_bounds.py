@@ -1,7 +1,7 @@
-"""How much a host may say where it may say something: the part of the policy that is about sizes and times.
+"""Limits for what a host may write: the part of the policy about sizes and times.
 
-RBAC gives a host the right to create; without bounds it could fill whatever keeps the objects, and tell
-stories that look like those of others. What an agent writes is well within all of these.
+RBAC gives a host the right to create; without bounds it could fill the store of the API, and write
+Events that look like those of others. What an agent writes is well within all of these.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from nodemanager.kube.core import MAX_EVENT_MESSAGE
 MAX_WORD: Final = 128
 """Characters of reason and action, as there."""
 MAX_TOKEN_SECONDS: Final = 8760 * 3600
-"""A year: what `nodemanager bootstrap` asks for unless told otherwise."""
+"""A year: what `nodemanager bootstrap` asks for by default."""
 AUDIENCES: Final = "nodemanager.io/token-audiences"
 """Annotation of a namespace: other audiences, by comma, that tokens of its hosts may be for."""
 INSTANCE: Final = "nodemanager.io/instance"
@@ -31,8 +31,8 @@ _API: Final = (
     "|kubernetes/serviceaccount|kubernetes|api|k3s|rke2|https://container[.]googleapis[.]com/.*"
     "|https://[-a-z0-9.]+[.]azmk8s[.]io(:443)?)$"
 )
-"""What API servers are called as audiences, by Kubernetes itself and by those who offer it. A policy cannot
-ask which of them this one is: where a request names none, the server has put its own in before."""
+"""The audiences by which API servers are named, by Kubernetes itself and by its vendors. A policy cannot ask
+which of them this server is: if a request names none, the server has put its own in before."""
 
 
 class Check(NamedTuple):
@@ -44,7 +44,7 @@ class Check(NamedTuple):
 
     @property
     def expression(self) -> str:
-        """As the policy says it."""
+        """The condition in the words of the policy."""
         return f"variables.kind != '{self.kind}' || ({self.holds})"
 
 
@@ -112,7 +112,7 @@ _SHORT_EVENT = " && ".join(
         f"{_text('type')} in ['', 'Normal', 'Warning']",
     )
 )
-_OWN_VOICE = " && ".join(
+_OWN_SOURCE = " && ".join(
     (
         *(f"{_text(field)} in ['', variables.host]" for field in ("source.host", "reportingInstance")),
         *(f"{_text(field)} != '{PREFIX}{OPERATOR}'" for field in ("source.component", "reportingComponent")),
@@ -145,13 +145,13 @@ CHECKS: Final = (
         "a host may only record Events about its own ManagedNode",
     ),
     Check(
-        "events",  # whoever has the name of another's Event first keeps it from being recorded
+        "events",  # a host with the name of another's Event would keep that Event from being recorded
         f"!({CREATE}) || ({_OWN_EVENT_NAME})",
         "a host may only record Events that are named after it: HOST.SOMETHING, of letters, digits and '-'",
     ),
     Check(
         "events",
-        f"{DELETE} || ({_OWN_VOICE})",
+        f"{DELETE} || ({_OWN_SOURCE})",
         "a host may only record Events in its own name: source.host and reportingInstance are its own, and"
         " the component is not the operator",
     ),

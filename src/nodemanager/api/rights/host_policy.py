@@ -1,6 +1,6 @@
 """The admission policy that keeps every host to its own objects, as plain objects ready to be applied.
 
-Who is a host is told by rights, not by the name alone: an account named nodemanager-HOST that may write
+Rights decide what a host is, not the name alone: an account named nodemanager-HOST that may write
 the ManagedNode HOST of its namespace, or get its own token, and may not do what makes it mightier than
 any host. See docs/adr/0009-who-is-a-host.md.
 """
@@ -95,7 +95,8 @@ _IS_HOST = (
 )
 """The operator may create Secrets only so that it can let hosts, and is held like one there. Of Roles it
 may write those of references: it could take rights off itself otherwise, and not be meant here any more."""
-# Whoever may declare for all hosts of the namespace, or become any of them, gains nothing from what a host
+# An account that may declare for all hosts of the namespace, or become any of them, gains nothing from what a
+# host
 # must not do. Two questions to the authorizer are what one expression may cost: hence two conditions.
 _IS_NOT_ABOVE = (
     f"!({_IS_NAMED_SO}) || {_NAME_OF_ACCOUNT} == '{PREFIX}{DAEMONSET}' || "
@@ -190,7 +191,7 @@ _SAME_LIFE_SIGNS = _JUDGED.format("object") + _JUDGED.format("oldObject").remove
 
 _CHECKS = (
     Check(
-        "managednodes",  # who is not alive cannot say so, and who is must not say so for ever
+        "managednodes",  # a dead host cannot write this, and a living one must not write a time without end
         f"{DELETE} || {CREATE} || ({_SAME_LIFE_SIGNS})",
         f"a host may not judge whether it is alive: the condition {ALIVE} is for the operator",
     ),
@@ -267,7 +268,7 @@ _CHECKS = (
         "a host may only get its own token, a pod of the DaemonSet that of the node which its token names",
     ),
     Check(
-        "serviceaccounts",  # a token that is bound to a node names it to whoever reads it
+        "serviceaccounts",  # a token that is bound to a node shows that node to its readers
         "!has(object.spec.boundObjectRef) || object.spec.boundObjectRef == null",
         "a host may not bind a token to another object",
     ),

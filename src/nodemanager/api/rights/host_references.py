@@ -1,4 +1,4 @@
-"""What one host may read and take turns with, because its ConfigSets and tasks say so: a Role, kept true.
+"""What one host may read and lock because its ConfigSets and tasks refer to it: a Role, kept up to date.
 
 The static Role of a host (`host_rights`) has no Secrets in it. This one names exactly those
 that the host's ConfigSets and unfinished tasks refer to, and follows every change of them.
@@ -41,12 +41,12 @@ def needs(
     groups = {
         service.lock_group for one in config_sets for service in one.spec.services if service.lock_group
     }
-    # Also where the operator takes that Lease: a host needs the right just when nobody could give it back.
+    # Also if the operator takes that Lease: a host needs the right just when no operator could grant it.
     if node.spec.upgrade is not None and node.spec.upgrade.group:
         groups.add(node.spec.upgrade.group)
     wire_guard = node.spec.wire_guard
     own = f"wg-{wire_guard.interface}-{node.metadata.name}" if wire_guard and wire_guard.enabled else ""
-    # Who writes ConfigSets must not get the key of the audit log by referring to it.
+    # Authors of ConfigSets must not get the key of the audit log by referring to it.
     return Needs(
         tuple(sorted({*secrets, own} - {"", KEY_SECRET})),
         tuple(sorted(set(config_maps))),
@@ -56,7 +56,7 @@ def needs(
 
 
 def with_granted(needed: Needs, granted: Sequence[Mapping[str, Any]]) -> Needs:
-    """Return needs with all that rules name already, for as long as nobody can tell what is needed."""
+    """Return needs with all that the rules name already, while it is unknown what is needed."""
 
     def joined(resource: str, names: Iterable[str]) -> tuple[str, ...]:
         known = (one.get("resourceNames") or () for one in granted if resource in one["resources"])

@@ -23,7 +23,7 @@ PREFIX: Final = "nodemanager-"
 OPERATOR: Final = "operator"
 """The one name that no host may have: its ServiceAccount is the operator's."""
 DAEMONSET: Final = "daemonset"
-"""Another one: its ServiceAccount is that of agents that run as pods, each of which becomes its own host."""
+"""Another account: that of agents that run as pods, each of which becomes its own host."""
 DAEMONSET_NAMESPACE: Final = "nodemanager-agents"
 SUFFIXES: Final = ("-token-refresh", "-drain", "-references")
 """Ends of the names of a host's roles; no host may be called so, or it would share them with another."""
@@ -41,7 +41,7 @@ POLICY: Final = "nodemanager-hosts"
 NODE_ROLE: Final = "nodemanager-node"
 """The role that all hosts share."""
 MANUAL_ROLE: Final = "nodemanager-host"
-"""The role of hosts that somebody lets in without `nodemanager rbac`."""
+"""The role of hosts that a person lets in without `nodemanager rbac`."""
 _MAX_NAME: Final = 253
 
 
@@ -58,7 +58,7 @@ class HostAccess:
     lock_groups: Sequence[str] = ()
     """Leases it may take turns with other hosts with."""
     daemonset: str = ""
-    """Namespace of the DaemonSet whose pod on this host may get the host's token; empty = none may."""
+    """Namespace of the DaemonSet whose pod on this host may get the host's token; empty = there is none."""
     labels: Sequence[str] = ()
     """Labels with their values, such as role=web, that it may set on its ManagedNode."""
 
@@ -75,13 +75,13 @@ def host_of(lease: str) -> str:
 
 
 def host_of_account(user: str, namespace: str) -> str:
-    """Return the host whose ServiceAccount a user name means; empty = it is no host's of this namespace."""
+    """Return the host whose ServiceAccount a user name names; empty = it is no host of this namespace."""
     account = user.removeprefix(f"system:serviceaccount:{namespace}:")
     return "" if account == user else host_of(account)
 
 
 def cluster_name(access: HostAccess, *purpose: str) -> str:
-    """Return the name of something that is one host's, and in no namespace.
+    """Return the name of an object of one host that is in no namespace.
 
     Hosts of one name in two namespaces are two hosts. No name of either has a colon in it, so no two
     pairs make one name. One that would be too long is cut, and told apart by a digest.
@@ -111,7 +111,7 @@ def manifests(access: HostAccess) -> list[Object]:
 
 
 def own_manifests(access: HostAccess) -> list[Object]:
-    """Return what is this host's alone, whatever it was let do, in the order to delete it.
+    """Return the objects of this host alone, whatever it was allowed to do, in the order of their deletion.
 
     Its ServiceAccount goes first: with it every token of the host ends. An API server may take one for some
     seconds more, so what it may do goes before that by which the policy knows it for a host.
@@ -141,7 +141,7 @@ def _account(access: HostAccess) -> Object:
 
 
 def node_role() -> Object:
-    """Return the role of every host: to ask the API who it is and what it may do, and nothing else.
+    """Return the role of every host: to ask the API about its own identity and rights, and nothing else.
 
     Kubernetes lets everybody ask by default; clusters whose administrators took that away still
     let hosts check themselves. What a host may do is in the namespace, in a Role of its own.

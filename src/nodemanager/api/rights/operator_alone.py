@@ -17,7 +17,7 @@ _CLEANERS: Final = (
     "system:kube-controller-manager",
     "system:apiserver",
 )
-"""Who removes what belongs to nobody any more, in Kubernetes and in the embedded API."""
+"""The programs that remove objects without an owner, in Kubernetes and in the embedded API."""
 _IS_NOT_OPERATOR: Final = (
     f"request.userInfo.username != 'system:serviceaccount:' + request.namespace + ':{NAME}'"  # its namespace
 )

@@ -2,7 +2,7 @@
 
 It writes on hosts who works on them, on tasks why they do not count as done, and on maintenances that they
 must not go before hosts are given back; on ConfigSets that prune, that hosts have yet to do so.
-What people decide, in `spec` and labels, is not its business: whoever takes it over decides nothing there.
+It must not change what people decide, in `spec` and labels: an attacker who takes it over cannot, either.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the operator may do in the API: what its controllers need, and not more than our kinds allow.
+"""The operator's rights in the API: what its controllers need, and no more than our kinds allow.
 
 It lets hosts read Secrets, and the API lets nobody grant what they have not got themselves. The alternative,
 the verbs `escalate` and `bind`, would let it grant itself anything, up to the tokens of all hosts: see
@@ -59,7 +59,7 @@ def _own(name: str, namespace: str) -> str:
 
 
 def foreign_manifests(name: str, where: str, namespace: str, rights: Iterable[Right]) -> list[Object]:
-    """Return rights of the operator of a namespace in another one, where somebody else's objects are."""
+    """Return rights of a namespace's operator in another namespace, which has objects of others."""
     account = rbac_objects.account(NAME, namespace)
     return [
         rbac_objects.role("Role", name, where, _rules(rights)),
@@ -68,7 +68,7 @@ def foreign_manifests(name: str, where: str, namespace: str, rights: Iterable[Ri
 
 
 def extra_manifests(name: str, namespace: str, rights: Iterable[Right]) -> list[Object]:
-    """Return rights that the operator has only where somebody gives them, in all namespaces."""
+    """Return rights in all namespaces that the operator has only where a person grants them."""
     account = rbac_objects.account(NAME, namespace)
     return [
         rbac_objects.role("ClusterRole", name, "", _rules(rights)),
@@ -77,7 +77,7 @@ def extra_manifests(name: str, namespace: str, rights: Iterable[Right]) -> list[
 
 
 def _allowed(right: Right) -> Right:
-    """Return a right, if it is not about a kind of ours whose entry does not allow it."""
+    """Return a right, unless it is about a kind of ours whose entry does not allow it."""
     for kind in kinds.KINDS:
         if kind.resource.qualified_name != right.resource.qualified_name:
             continue
@@ -94,7 +94,7 @@ def _allowed(right: Right) -> Right:
 
 
 def _rules(rights: Iterable[Right]) -> list[Object]:
-    """Return as few rules as say it, in the order in which somebody first asked."""
+    """Return the smallest number of equal rules, in the order in which they were first asked for."""
     verbs: dict[tuple[str, str, tuple[str, ...]], set[str]] = {}
     for right in rights:
         where = right.resource.group, rbac_objects.address(right.resource, right.subresource), right.names

@@ -1,4 +1,4 @@
-"""Roles for people, to be bound in a namespace: who looks at our kinds, and who declares things by them.
+"""Roles for people, to be bound in a namespace: for viewers of our kinds, and for authors of declarations.
 
 They are no part of Kubernetes' own `view` and `edit`: who writes a ConfigSet is root on the hosts it matches.
 """
@@ -19,7 +19,7 @@ EDITOR: Final = "nodemanager-editor"
 def roles() -> list[Object]:
     """Return both roles."""
     looking = [rule for kind in kinds.BY_NAME for rule in rbac_objects.grants(kind.resource, kind.viewers)]
-    # Whether an operator is there: without one, nobody says which hosts are silent.
+    # Whether an operator is there: without one, nobody says which hosts are alive.
     looking.append(rbac_objects.rule([LEASES.group], [LEASES.plural], ["get"], [operator_rights.NAME]))
     writing = [rule for kind in kinds.BY_NAME for rule in rbac_objects.grants(kind.resource, kind.editors)]
     return [

@@ -1,7 +1,7 @@
 """The admission policy that lets only those propose ConfigSets who could also write them.
 
-A host looks at its files as root to tell what a proposal would do to them. Who may write ConfigSets is root
-there anyway; a right to ConfigSetPreviews that somebody got by another role gives nobody such a look.
+A host looks at its files as root to report what a proposal would do. An author of ConfigSets is root
+there anyway; a right to ConfigSetPreviews from another role must not give such a look.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ Object = dict[str, Any]
 def namespace(name: str) -> Object:
     """Return a namespace; in our own no pod may run that has any rights on its node.
 
-    Whoever prints it, it is the same object: `kubectl apply` takes labels away that are not said again.
+    Every command prints the same object, because `kubectl apply` removes labels that are not repeated.
     """
     about: Object = {"name": name}
     if name == OWN_NAMESPACE:

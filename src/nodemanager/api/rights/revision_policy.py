@@ -1,6 +1,6 @@
 """The admission policy that leaves ConfigSetRevisions to the operator.
 
-Hosts carry out what a revision says, as root. Whoever could make one, or remove the one that hosts are to
+Hosts apply the content of a revision as root. A user who could make one, or remove the one that hosts should
 return to, would decide about hosts past the brakes of a rollout.
 """
 

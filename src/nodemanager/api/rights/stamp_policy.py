@@ -1,4 +1,4 @@
-"""The admission policies that write down who asks for something, and let nobody write down somebody else.
+"""The admission policies that record who asks for something, and prevent forged records.
 
 The mutating one stamps the user and their groups onto every object of a kind that people write, when its
 intent changes: spec, labels, and the annotations by which people order something. All else leaves the stamp
@@ -68,7 +68,7 @@ _VARIABLES: Final = {
     "now": f"{_AT} in variables.notes ? variables.notes[{_AT}] : ''",
     "respecified": f"oldObject == null || !({unchanged('spec')})",
     # The operator takes orders off that it followed. A host keeps labels of its own on its ManagedNode; an
-    # order that it gives itself is its own, or it would pass for one of whoever asked for something before.
+    # order that it gives itself is its own, or it would count as an order of an earlier requester.
     "operator": f"request.userInfo.username == {_ACCOUNT}{OPERATOR}'",
     "host": (
         f"request.resource.resource == '{MANAGED_NODES.plural}' && oldObject != null &&"

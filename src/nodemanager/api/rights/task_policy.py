@@ -1,6 +1,6 @@
 """The admission policy that leaves NodeTasks to the operator, and what it means for hosts.
 
-A task makes a host do something, once, as root. So nobody but the operator makes one, not even an
+A task makes a host do something, once, as root. So only the operator makes one, not even an
 administrator by mistake: people declare what they want in objects that the operator decides about, and those
 have windows, budgets and approvals. A host reports on its own tasks, within bounds.
 """

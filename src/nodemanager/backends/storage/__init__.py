@@ -1,1 +1,1 @@
-"""What keeps the volumes of a site: `seam.py` is what is asked of a backend; each has a module of its own."""
+"""The storage of a site: `seam.py` is the interface of a backend; each backend has a module of its own."""

@@ -1,7 +1,7 @@
 """Folders of nodes as PersistentVolumes: each volume is on one node, and nothing is ever copied.
 
 Looked at are the PersistentVolumes of some StorageClasses. How a disk is, nobody says: a volume is as well
-as its node, which others look at.
+as its node, which other code looks at.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class NodeExpression(Struct):
 
 
 class NodeTerm(Struct):
-    """Conditions that hold together."""
+    """Conditions that must all hold."""
 
     match_expressions: list[NodeExpression] = []
 
 
 class RequiredNodes(Struct):
-    """Which nodes there may be."""
+    """The nodes that are allowed."""
 
     node_selector_terms: list[NodeTerm] = []
 
@@ -48,21 +48,21 @@ class VolumeNodeAffinity(Struct):
 
 
 class PersistentVolumeSpec(Struct):
-    """Which class, and where."""
+    """The class of a volume, and its place."""
 
     storage_class_name: str = ""
     node_affinity: VolumeNodeAffinity | None = None
 
 
 class PersistentVolumeStatus(Struct):
-    """How it is."""
+    """The state of a volume."""
 
     phase: str = ""
     message: str = ""
 
 
 class PersistentVolume(Struct):
-    """`v1` PersistentVolume, as far as it is looked at."""
+    """`v1` PersistentVolume, with the fields that we use."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
@@ -84,7 +84,7 @@ class LocalPathBackend:
         self._client, self._classes = client, classes
 
     async def close(self) -> None:
-        """The client belongs to who gave it."""
+        """Do nothing: the caller owns the client."""
 
     async def observe(self) -> StorageFacts:
         """Look at the volumes."""

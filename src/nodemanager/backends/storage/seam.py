@@ -1,7 +1,7 @@
-"""What is asked of whatever keeps the volumes of a site.
+"""The interface of a storage backend of a site.
 
 Every backend can be looked at (`StorageBackend`). What else it can do it declares, by the words of
-`api/edge/capabilities.py`, and for each of these there is a small Protocol: who has the word has the
+`api/edge/capabilities.py`, and for each of these there is a small Protocol: a backend with the word has the
 methods, and `tests/support/storage_contract.py` holds every backend to it. All changes may be repeated:
 what is done already is no error. After `Undecided`, look before anything else.
 """
@@ -25,10 +25,10 @@ Placeable = Mapping[str, Mapping[str, str | None]]
 
 @dataclass(frozen=True, slots=True)
 class StorageChange:
-    """What became of a change that was asked for."""
+    """The result of a requested change."""
 
     changed: bool
-    """False: it was so already."""
+    """False: it was in the wanted state already."""
     warnings: tuple[str, ...] = ()
 
 
@@ -44,7 +44,7 @@ class VolumeSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """Whether a resource could be used by two nodes at once, as live migration does."""
+    """Whether two nodes could use a resource at once, as live migration does."""
 
     able: bool
     why_not: str = ""
@@ -52,7 +52,7 @@ class Sharing:
 
 @runtime_checkable
 class StorageBackend(Declaring, Protocol):
-    """Something that keeps volumes."""
+    """A backend that keeps volumes."""
 
     async def observe(self) -> StorageFacts:
         """Look at all of it, and change nothing; raise BackendError if there is nothing to be seen."""
@@ -91,7 +91,7 @@ class Replicating(Protocol):
 
 @runtime_checkable
 class Snapshotting(Protocol):
-    """Keeps how a volume was."""
+    """Keeps earlier states of a volume."""
 
     async def snapshot(self, name: str, resources: Sequence[str]) -> StorageChange:
         """Begin a snapshot of several resources at one moment; it is there when it is Ready."""
@@ -128,4 +128,4 @@ PROTOCOLS: Final[Mapping[str, type]] = {
     capabilities.CLONE: Cloning,
     capabilities.RWX: SharedAccess,
 }
-"""By capability: what a backend that declares it has."""
+"""By capability: the Protocol of a backend that declares it."""

@@ -1,4 +1,4 @@
-"""Operating systems of nodes: what has to be written and run there for something to last. Pure.
+"""Operating systems of nodes: what has to be written and run there for a lasting change. Pure.
 
-Nothing here acts: who calls writes the files and runs the commands, on the host, by the agent's own means.
+These modules do not act: the caller writes the files and runs the commands on the host, by the agent's means.
 """

@@ -12,4 +12,4 @@ from nodemanager.backends.systems.seam import OperatingSystem
 SYSTEMS: Final[Mapping[str, OperatingSystem]] = {
     one.name: one for one in (Kairos(), Debian(), Ubuntu(), RhelLike())
 }
-"""By the name that spec.os.provider has."""
+"""By the value of spec.os.provider."""

@@ -1,6 +1,6 @@
 """Systems whose /etc lasts: Debian, Ubuntu, and those like RHEL. Pure.
 
-What they keep is in the files themselves. `networkctl reload` says nothing about whether a link was
+They keep the files themselves. `networkctl reload` does not report whether a link was
 changed: the mode of a bond that is up, or has slaves, is left as it is without a word.
 """
 

@@ -1,4 +1,4 @@
-"""Kairos: /etc is gone with every boot, and what shall last is a file in /oem that writes it again. Pure.
+"""Kairos: every boot resets /etc, so lasting changes are files in /oem that write them again. Pure.
 
 A boot that says passive after an upgrade is one that failed: the node runs what it ran before.
 `kairos-agent reset` is not here: it destroys what is persistent.
@@ -32,7 +32,7 @@ NETWORK: Final = f"/oem/{OEM_NETWORK}"
 TUNING: Final = "/oem/95_nodemanager_tuning.yaml"
 """Files of /oem are read in alphabetical order, and the last one wins."""
 _STAGE: Final = "initramfs"
-"""Before systemd starts what reads these files."""
+"""This stage comes before systemd starts the programs that read these files."""
 _BOOTS: Final = {"active_boot": ACTIVE, "passive_boot": FALLBACK, "recovery_boot": RECOVERY}
 
 

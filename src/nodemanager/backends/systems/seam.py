@@ -1,4 +1,4 @@
-"""What is asked of the operating system of a node: files, commands, and what answers mean. Pure.
+"""The interface of a node's operating system: files, commands, and the meaning of answers. Pure.
 
 Each word of `api/edge/capabilities.py` has a small Protocol here, and `tests/support/system_contract.py`
 holds every system to those that it declares.
@@ -25,7 +25,7 @@ NOT_KNOWN: Final = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """A file that shall be there, whole."""
+    """A file that should exist with exactly this content."""
 
     path: str
     content: str
@@ -34,19 +34,19 @@ class PlannedFile:
 
 @dataclass(frozen=True, slots=True)
 class SystemPlan:
-    """What makes something so, and has it be so after a boot."""
+    """The files and commands of a change that outlives a boot."""
 
     files: tuple[PlannedFile, ...] = ()
     checks: tuple[Argv, ...] = ()
     """Run after the files were staged and before they count; any that fails stops the rest."""
     commands: tuple[Argv, ...] = ()
-    """Run after the files are in place. That they end well proves nothing: look at what they were for."""
+    """Run after the files are installed. Their success proves nothing: look at the result itself."""
     effective: str = NOW
 
 
 @dataclass(frozen=True, slots=True)
 class BootEntry:
-    """What a node runs of what it could."""
+    """The image that a node runs, of those that it could run."""
 
     kind: str
     said: str = ""
@@ -59,12 +59,12 @@ class BootEntry:
 
 @runtime_checkable
 class OperatingSystem(Declaring, Protocol):
-    """What a node runs."""
+    """The operating system of a node."""
 
 
 @runtime_checkable
 class BootRecovery(Protocol):
-    """Falls back to what ran before, where an upgrade does not boot."""
+    """Falls back to the previous image if an upgrade does not boot."""
 
     def boot_question(self) -> Argv:
         """Return the command that says what runs."""

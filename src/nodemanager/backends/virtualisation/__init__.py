@@ -1,1 +1,1 @@
-"""What runs virtual machines at a site. It is looked at, and nothing of it is written."""
+"""The virtualisation of a site. It is only read, never changed."""

@@ -17,7 +17,7 @@ NAME: Final = "kubevirt"
 GROUP: Final = "kubevirt.io"
 _OVER: Final = ("Succeeded", "Failed")
 _WORDS: Final = {conditions.TRUE: True, conditions.FALSE: False}
-"""What a condition says; any other word is that nobody knows."""
+"""The meaning of a condition's word; any other word means unknown."""
 
 
 class MigrationState(Struct):
@@ -35,7 +35,7 @@ class InstanceCondition(Struct):
 
 
 class InstanceStatus(Struct):
-    """How an instance is."""
+    """The state of an instance."""
 
     phase: str = ""
     node_name: str = ""
@@ -51,7 +51,7 @@ class Instance(Struct):
 
 
 class MigrationStatus(Struct):
-    """How far a migration is."""
+    """The progress of a migration."""
 
     phase: str = ""
 
@@ -84,9 +84,11 @@ class KubeVirt:
         moves: list[str] = []
         for space in self._namespaces:
             where = Selection(space)
-            found = await ask_all(f"list virtual machines in {space}", self._client, INSTANCES, where)
+            found = await ask_all(
+                f"list virtual machines in {space}", self._client, INSTANCES, where, len(machines)
+            )
             machines += [_machine(one) for one in found]
-            ways = await ask_all(f"list migrations in {space}", self._client, MIGRATIONS, where)
+            ways = await ask_all(f"list migrations in {space}", self._client, MIGRATIONS, where, len(moves))
             # One without a phase has not begun, and has not ended either.
             moves += [f"{space}/{one.metadata.name}" for one in ways if one.status.phase not in _OVER]
         return MachineFacts(tuple(machines), tuple(moves))

@@ -1,4 +1,4 @@
-"""What is asked of whatever runs virtual machines."""
+"""The interface of a virtualisation backend."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nodemanager.fleet.edge.machines import MachineFacts
 
 @runtime_checkable
 class Virtualisation(Declaring, Protocol):
-    """Something that runs virtual machines, or nothing that does."""
+    """A backend for virtual machines, or one for a site without any."""
 
     async def observe(self) -> MachineFacts:
         """Look at all of them, and change nothing; raise BackendError if there is nothing to be seen."""

@@ -33,7 +33,7 @@ async def converge(
             click.echo(output.one_line(f"conflict in ConfigSet {name}: {conflict}"), err=True)
     async with waiting.told(lambda: f"at work: {managed_host.progress.program() or 'this host'}"):
         results = await managed_host.converger.run(desired, made)
-    # Here nobody brings what is missing while we wait.
+    # Here no operator or user brings missing objects while we wait.
     results = [replace(one, outcome=ResourceOutcome.BLOCKED) if one.awaits else one for one in results]
     held = [Result(one, (), ResourceOutcome.BLOCKED, why) for one, why in desired.held.items()]
     return results + held
@@ -42,7 +42,7 @@ async def converge(
 async def wanted(
     inputs: DeclaredInputs, managed_host: ManagedHost, contenter: Contenter
 ) -> tuple[Desired, Contents]:
-    """Return what this host shall be, templates rendered."""
+    """Return the wanted state of this host, with rendered templates."""
     node = inputs.node(managed_host.identity)
     matching = inputs.matching(node)
     if not inputs.config_sets:

@@ -14,13 +14,14 @@ from nodemanager.cli.views import forms
 _ARCHITECTURES: Final = {
     "x86_64": "amd64",
     "aarch64": "arm64",
+    "armv8l": "arm",
     "armv7l": "arm",
     "armv6l": "arm",
     "i686": "386",
 }
 """Names of `uname -m` to those that Kubernetes uses in labels."""
 _SHORT: Final = 12
-"""Of a digest, that people compare."""
+"""The length of a digest for people to compare."""
 
 
 class VersionFacts(NamedTuple):
@@ -40,7 +41,7 @@ class BuildFacts(NamedTuple):
     """What a static program knows of how it was made; every other one is files, which may change."""
 
     build: str
-    """Of its modules: programs that are alike have the same."""
+    """A digest of its modules: equal programs have the same."""
     commit: str
     state: str
     """Whether it was built of that commit, and of nothing else: clean, modified or unknown."""

@@ -1,4 +1,4 @@
-"""What our embedded API has from its first second: our kinds and templates, policies, and quotas of hosts.
+"""The first content of our embedded API: our kinds and templates, policies, and quotas of hosts.
 
 The server itself knows Kubernetes' kinds only, and is given the rest as data.
 """

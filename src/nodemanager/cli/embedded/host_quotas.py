@@ -1,6 +1,6 @@
 """How much the embedded API keeps of what a host writes, and which objects are a host's own.
 
-Whose an object is can be told by its name, which the admission policy pins for all that a host may create. So
+The name of an object shows its owner, and the admission policy pins it for all that a host may create. So
 what there is of each host can be counted at any time from the objects alone.
 """
 
@@ -25,7 +25,7 @@ that an agent keeps for an API that is away fit in; one object may be as large a
 
 
 def host_of(user: User) -> tuple[str, str] | None:
-    """Return namespace and name of the host that somebody is, or None."""
+    """Return namespace and name of the host that a user is, or None."""
     account = split_service_account(user.name)
     if account is None or not account[1].startswith(PREFIX):
         return None

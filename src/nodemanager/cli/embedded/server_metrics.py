@@ -1,4 +1,4 @@
-"""The embedded API in numbers, under kube-apiserver's names, and who else is told about its requests.
+"""The embedded API in numbers, under kube-apiserver's names, and other observers of its requests.
 
 Here and not in the server, because that layer does not know the runtime whose registry this is.
 """
@@ -103,7 +103,7 @@ class ApiMetrics:
         self._seconds.labels(*labels).observe(seen.seconds)
 
     def page(self, request: web.Request) -> web.Response | None:
-        """Answer `/metrics`; whether somebody may read it, RBAC has decided before."""
+        """Answer `/metrics`; RBAC has already decided whether the user may read it."""
         if request.path != PATH or request.method not in ("GET", "HEAD"):
             return None
         self._count_objects()

@@ -3,7 +3,7 @@
     nodemanager-HOST        ->  nodemanager:NAMESPACE:HOST
     nodemanager-HOST-drain  ->  nodemanager:NAMESPACE:HOST:drain, and its role with it
 
-Nobody gets a right that they did not have: each subject keeps its own, under the new name, and one
+No subject gets a new right: each one keeps its own, under the new name, and one
 that does not exist any more loses it. What is not exactly as it was printed is left to people.
 """
 
@@ -32,7 +32,7 @@ class Old(NamedTuple):
 
     binding: Untyped
     holders: tuple[HostAccess, ...]
-    """Whom it is for: more than one, if somebody added those of another namespace by hand."""
+    """The hosts that it is for: more than one, if a user added those of another namespace by hand."""
     drains: bool
 
     @property
@@ -74,7 +74,7 @@ class Renaming:
             yield found.name, "renamed" if await self._rename(found) else "deleted: nobody holds it any more"
 
     async def _rename(self, found: Old) -> bool:
-        """Give whoever holds a binding one of the new name, and delete it; return whether anybody did."""
+        """Give the subjects of a binding one with the new name, and delete it; return if there were any."""
         rules = await self._rules(found.name) if found.drains else []
         holders = [access for access in found.holders if await self._exists(access)]
         for access in holders:
@@ -86,7 +86,7 @@ class Renaming:
                 await self._create(binding)
         version = found.binding["metadata"].get("resourceVersion", "")  # nobody who was added meanwhile loses
         await self._delete(core.CLUSTER_ROLE_BINDINGS, found.name, version)
-        if found.drains:  # not before: who was added would be bound to nothing
+        if found.drains:  # not before: subjects that were added would be bound to nothing
             await self._delete(core.CLUSTER_ROLES, found.name)
         return bool(holders)
 

@@ -27,7 +27,7 @@ _OURS: Final = (core.POLICIES, core.MUTATING_POLICIES)
 _POLL: Final = Backoff(base=0.05, maximum=1.0, jitter=0.0)
 
 Progress = Callable[[str], None]
-"""Told, in words for people, what is being waited for."""
+"""Called with a text about what is being waited for."""
 
 
 class CrdOutcome(NamedTuple):
@@ -48,7 +48,7 @@ class Changes:
     def __init__(
         self, client: Client, *, dry_run: bool, timeout: float, rename: bool, progress: Progress
     ) -> None:
-        """With `rename`, bindings of hosts that older versions named get new names; else they are told of."""
+        """Rename bindings of hosts that older versions named, with `rename`; otherwise only report them."""
         self._client = client
         self._rename = rename
         self._dry_run = dry_run
@@ -171,7 +171,7 @@ class Changes:
             async with asyncio.timeout(self._timeout):
                 while not done(await self._read(core.CRDS, name)):
                     attempts += 1
-                    if attempts == 5:  # most are done by now; from here on somebody wonders
+                    if attempts == 5:  # most are done by now; a user begins to wonder
                         self._progress(f"waiting for {name}: {why}")
                     await asyncio.sleep(_POLL.delay(attempts))
         except TimeoutError:
@@ -222,7 +222,7 @@ def _is_established(crd: Untyped | None) -> bool:
 
 
 def _difference(before: Untyped | None, after: Untyped) -> str:
-    """Compare what people see; who manages a field and when is no change to them."""
+    """Compare what users see; field managers and their times do not matter to them."""
     if before is None:
         return "created"
     return "unchanged" if _essence(before) == _essence(after) else "configured"

@@ -30,7 +30,7 @@ class TemplateChanges:
     def __init__(
         self, client: Client, namespace: str, *, dry_run: bool, progress: Callable[[str], None]
     ) -> None:
-        """`progress` is told, in words for people, what is not done, and why."""
+        """Report on `progress`, as text, what is not done, and why."""
         self._client = client
         self._namespace = namespace
         self._options = WriteOptions(dry_run=dry_run, field_manager=shipped_templates.US)
@@ -62,7 +62,7 @@ class TemplateChanges:
         except errors.NotFound:
             return True
         except errors.Forbidden:
-            return False  # who may not look may still be allowed to write there
+            return False  # a user who may not read may still be allowed to write there
         return False
 
     async def _bring(self, ours: Untyped, name: str) -> str:

@@ -46,7 +46,7 @@ class ManifestSources:
 
     collection: DeclaredObjects = field(default_factory=DeclaredObjects)
     made_elsewhere: set[str] = field(default_factory=set)
-    """Names of Secrets that something here makes in the cluster, with keys that nobody knows here."""
+    """Names of Secrets that a program in the cluster makes, with keys that are unknown here."""
     files: int = 0
     objects: int = 0
     located: list[Located] = field(default_factory=list)

@@ -27,7 +27,7 @@ NAME_PART = 40
 
 @dataclass(frozen=True, slots=True)
 class AdHocWork:
-    """What somebody wants done, once."""
+    """Work that a user wants done, once."""
 
     template: str
     values: dict[str, str] = field(default_factory=dict)

@@ -22,7 +22,7 @@ BUDGETS: Final[Resource[Untyped]] = Resource(
     "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", dict
 )
 MOST: Final = 50
-"""Nodes whose pods are looked at."""
+"""How many Nodes have their pods looked at."""
 
 
 class Leaving(NamedTuple):
@@ -83,7 +83,7 @@ def on_host(
 
 
 def _keeps(budget: Untyped, pod: Untyped) -> bool:
-    """Tell whether a budget is about a pod, and lets nobody go."""
+    """Tell whether a budget covers a pod, and allows no eviction."""
     if budget["metadata"].get("namespace") != pod["metadata"].get("namespace"):
         return False
     if (budget.get("status") or {}).get("disruptionsAllowed", 0) > 0:

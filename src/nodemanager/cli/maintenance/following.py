@@ -19,7 +19,7 @@ POLL_SECONDS: Final = 1.0
 ENDS: Final = ("Succeeded", "Failed")
 """Phases of a maintenance of one-shots after which nothing comes."""
 STOPPED: Final = "Stopped"
-"""Too many hosts have failed: it waits for somebody."""
+"""Too many hosts have failed: it waits for a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class Progressed:
 
     maintenance: NodeMaintenance
     hosts: Mapping[str, FollowedHost]
-    """Those that something is known of."""
+    """Hosts about which something is known."""
 
     @property
     def is_end(self) -> bool:
-        """Whether nothing comes after it, unless somebody does something."""
+        """Whether no other state follows unless a person acts."""
         status = self.maintenance.status
         idle = status.hosts is None or not status.hosts.running
         return status.phase in ENDS or (status.phase == STOPPED and idle)

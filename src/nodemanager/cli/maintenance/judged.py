@@ -19,20 +19,20 @@ class HostsJudged:
     """What is decided about the hosts."""
 
     waits: Mapping[str, HostWait] = field(default_factory=dict)
-    """Those that wait, or are in work."""
+    """Hosts that wait, or are in work."""
     starts: frozenset[str] = frozenset()
-    """Those that are begun with at the operator's next look."""
+    """Hosts that begin at the operator's next look."""
     progress: Mapping[str, RunProgress] = field(default_factory=dict)
     """How far those of the run are."""
 
 
 @dataclass(frozen=True, slots=True)
 class RealtimeJudged:
-    """What operations of type realtime enforce, where somebody has to say yes to it."""
+    """What operations of type realtime enforce, if that needs an approval."""
 
     plan: RealtimePlan
     approvers: tuple[str, ...] = ()
-    """Who did."""
+    """The users who approved it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class Judged:
     plan: Plan | None = None
     """None: nothing is due, or it cannot be read."""
     approvers: tuple[str, ...] = ()
-    """Who said yes to the plan."""
+    """The users who approved the plan."""
     realtime: RealtimeJudged | None = None
-    """What is enforced at all times; None: nothing, or nobody has to say yes to it."""
+    """What is enforced at all times; None: nothing, or no approval is needed."""
 
     @property
     def names(self) -> tuple[str, ...]:

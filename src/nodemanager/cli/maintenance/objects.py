@@ -1,4 +1,4 @@
-"""Maintenances by their names, and changes of them that nobody else's change gets lost by."""
+"""Maintenances by their names, and changes of them that do not lose the changes of others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nodemanager.client.verbs import Client
 from nodemanager.kube import errors
 
 ATTEMPTS: Final = 5
-"""How often a change is tried anew when somebody else was quicker."""
+"""How often a change is tried again when another writer was faster."""
 
 NAME: Final = click.argument(
     "name", shell_complete=functools.partial(completing.names, NODE_MAINTENANCES.plural)
@@ -69,7 +69,7 @@ async def _change_each(settings: connect.Settings, names: Sequence[str], doing: 
 
 
 async def change_one(client: Client, namespace: str, name: str, doing: str, change: Change) -> str:
-    """Change what was read, and nothing newer: what somebody wrote meanwhile is read and judged anew."""
+    """Change only the object that was read: if it was changed meanwhile, it is read and judged again."""
     for left in reversed(range(ATTEMPTS)):
         found = await get(client, name, namespace, doing)
         body, said = change(found)

@@ -44,7 +44,7 @@ def plan(judged: Judged, seen: MaintenanceSnapshot, run: RunState, around: Maint
 
 
 def _is_over(judged: Judged, host: str) -> bool:
-    """Tell whether nobody can say when a host begins: it has, or it cannot be begun with."""
+    """Tell whether a host has no future begin: it has begun, or it cannot begin."""
     found, wait = judged.hosts.progress.get(host), judged.hosts.waits.get(host)
     begun = found is not None and (found.is_end or found.stage is HostStage.RUNNING)
     return begun or (wait is not None and wait.reason in OWN_FAULT)

@@ -91,13 +91,13 @@ async def follow(
 
 
 async def take_back(client: Client, namespace: str, name: str, request: PreviewRequest) -> bool:
-    """Take a request off that nobody has answered; tell whether it was still there."""
+    """Remove an unanswered request; tell whether it was still there."""
     found = await client.get(NODE_MAINTENANCES, name, namespace)
     if found.metadata.annotations.get(ANNOTATION_PREVIEW) != request.text():
         return False
     version = found.metadata.resource_version
     note = {"resourceVersion": version, "annotations": {ANNOTATION_PREVIEW: None}}
-    with contextlib.suppress(errors.KubeError):  # then it is answered, and nobody looks
+    with contextlib.suppress(errors.KubeError):  # it was answered, and no user looks
         await client.patch(NODE_MAINTENANCES, name, namespace, MergePatch({"metadata": note}))
     return True
 

@@ -1,4 +1,4 @@
-"""Reads what the operator decides from, with the rights of whoever asks."""
+"""Reads the inputs of the operator's decisions, with the rights of the user."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class MaintenanceReading:
 
 
 class _Listed(Generic[T]):
-    """What was listed once, for those who look things up in a cache."""
+    """The result of one list, for code that expects a cache."""
 
     def __init__(self, items: Iterable[T], refused: str = "") -> None:
         self.refused = refused
@@ -96,7 +96,7 @@ async def read_maintenances(
     hosts = await _list(client, MANAGED_NODES, namespace)
     tasks = await _list(client, NODE_TASKS, namespace)
     referred = {kind: await _list(client, kind, namespace) for kind in REFERRED}
-    with contextlib.suppress(errors.Forbidden, errors.NotFound):  # one who may not read it sees the status
+    with contextlib.suppress(errors.Forbidden, errors.NotFound):  # a user who may not read it sees the status
         referred[AUDIT_CHECKPOINTS] = (await client.list(AUDIT_CHECKPOINTS, Selection(namespace))).items
     nodes, unread = await _nodes(client)
     return await understood(
@@ -124,7 +124,7 @@ async def _list(client: Client, resource: Resource[T], namespace: str) -> list[T
 
 
 async def _nodes(client: Client) -> tuple[dict[str, Node], tuple[str, ...]]:
-    """Return the Nodes of the cluster; who may not read them goes without, and is told."""
+    """Return the Nodes of the cluster; a user who may not read them gets none, and a note."""
     try:
         found = (await client.list(NODES, Selection())).items
     except (errors.Forbidden, errors.NotFound) as error:

@@ -1,4 +1,4 @@
-"""Manifests that this very program has found to be in order are not checked again while nobody changes them.
+"""Manifests that this program has found right are not checked again until they change.
 
 Reading YAML and checking it (schema and CEL, as an API would) is half of an `apply` that has nothing to do.
 What comes of it depends on nothing but the bytes of the files and the program. So both are digested, and what
@@ -28,7 +28,7 @@ from nodemanager.kube.errors import UNREADABLE
 from nodemanager.kube.objects import Struct
 
 NAME: Final = "checked"
-"""Of the file in the state folder."""
+"""The name of the file in the state folder."""
 MAX_BYTES: Final = 16 * 1024 * 1024
 """More is not kept: hosts are small."""
 _NO_NODES: Final = msgspec.msgpack.encode(())
@@ -38,7 +38,7 @@ class _Checked(Struct):
     """What is kept."""
 
     digest: str
-    """Of the program and of the files."""
+    """A digest of the program and of the files."""
     config_sets: list[ConfigSet] = []
     nodes: msgspec.Raw = msgspec.Raw(_NO_NODES)
     """Read only if there are any: their type is large, and hosts that are given manifests have hardly any."""
@@ -51,7 +51,7 @@ class CheckedManifests:
 
     vault: Vault
     program: str
-    """What tells this build from every other; empty where nobody can tell, and nothing is remembered."""
+    """An id of this build; empty if it is unknown, and then nothing is remembered."""
     check: Callable[[Sequence[Path]], DeclaredInputs]
     """Loads and checks them, or raises ManifestError."""
     _new: tuple[str, DeclaredInputs] | None = field(default=None, init=False)
@@ -63,7 +63,7 @@ class CheckedManifests:
         if known is not None:
             return known
         found = self.check(paths)
-        # Who was changing a file meanwhile had it checked in another state than the one that was digested.
+        # If a file was being changed meanwhile, the checked content differs from the digested one.
         if digest and self._digest(paths) == digest:
             self._new = digest, found
         return found
@@ -88,7 +88,7 @@ class CheckedManifests:
         digest = hashlib.sha256(f"{self.program}\n".encode())
         with contextlib.suppress(OSError):
             for path in manifest_files.files(paths):
-                if not path.is_file():  # a pipe: what we read of it, nobody else would
+                if not path.is_file():  # a pipe: another reader would not get what we read from it
                     return ""
                 digest.update(hashlib.sha256(path.read_bytes()).digest())
             return digest.hexdigest()

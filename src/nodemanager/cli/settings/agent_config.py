@@ -59,7 +59,7 @@ def variable(flag: str) -> str:
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: str | bool | None) -> None:
-    """Read the file as soon as both are known; which comes first is up to who types."""
+    """Read the file as soon as both are known; the user decides which comes first."""
     given = ctx.meta.setdefault(__name__, {})
     given[param.name] = value
     if given.keys() >= {"config_file", "expand_env"} and given["config_file"]:

@@ -33,11 +33,11 @@ DEFAULT: Final = AuditPolicy(
     (
         AuditRule(AuditLevel.NONE, resources=_NOISE),
         AuditRule(AuditLevel.NONE, resources=(Resources("common.nodemanager", ("*/status",)),)),
-        # Who is nobody cannot write anything, but could write so much that all else is rotated away.
+        # Anonymous users cannot write, but could cause so many records that all others are rotated away.
         AuditRule(AuditLevel.METADATA, groups=(AUTHENTICATED,), verbs=_WRITES),
     )
 )
-"""Who changed what, or tried to: no reads, and nothing that hosts report all the time."""
+"""Who changed what, or tried to: no reads, and no regular reports of hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ApiAuditSettings:
     limits: LogLimits = LogLimits()  # noqa: RUF009 - it is frozen
 
     def options(self, data_dir: Path) -> AuditOptions | None:
-        """Return what the server shall do; None = no audit log."""
+        """Return the settings of the server's audit log; None = there is none."""
         if self.path == NOWHERE:
             return None
         chosen = read_policy(Path(self.policy_file)) if self.policy_file else DEFAULT

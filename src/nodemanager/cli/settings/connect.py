@@ -22,7 +22,7 @@ from nodemanager.host.process import runner
 from nodemanager.kube import errors
 
 DEFAULT_NAMESPACE: Final = "nodemanager"
-"""Where our objects live unless somebody says otherwise."""
+"""The namespace of our objects by default."""
 
 
 def host_kubeconfig_path() -> Path:
@@ -34,7 +34,7 @@ def host_kubeconfig_path() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Which cluster, as whom, and where in it; read once, when the command line is."""
+    """The cluster, the user, and the namespace; read once, with the command line."""
 
     kubeconfig: str = ""
     """A file; empty = what the environment says, or the pod we are in."""
@@ -71,7 +71,7 @@ def of_context(ctx: click.Context) -> Settings:
 
 
 def client_config(settings: Settings) -> ClientConfig:
-    """Return where the API is and who we are there, or raise ConfigError."""
+    """Return the address of the API and our identity there, or raise ConfigError."""
     tls.set_buffer_size()
     try:
         return load.discover(
@@ -127,7 +127,7 @@ def _complete_context(ctx: click.Context, _param: click.Parameter, incomplete: s
     try:
         found = kubeconfig.read(path=str(ctx.params.get("kubeconfig") or ""), environ=os.environ)
     except (errors.KubeError, OSError):
-        return []  # while somebody types is not the time to complain
+        return []  # not while a user is typing
     return [name for name in found.contexts if name.startswith(incomplete)]
 
 

@@ -48,7 +48,7 @@ class TextFormatter(logging.Formatter):
     def __init__(self, *, timed: bool = True, coloured: bool = False) -> None:
         super().__init__()
         self._timed = timed
-        """Whether lines have their time; whoever reads them may add it by itself."""
+        """Whether lines have a time; the reader of the log may add it by itself."""
         self._coloured = coloured
 
     def format(self, record: logging.LogRecord) -> str:
@@ -102,7 +102,7 @@ _PRIORITIES: Final = (
     (logging.INFO, 6),
     (logging.NOTSET, 7),
 )
-"""Of syslog, by the least important level that has it."""
+"""The priorities of syslog, by the least important level that has each."""
 
 
 def configure(level: str, style: str, *, syslog: bool = False) -> None:
@@ -117,7 +117,7 @@ def configure(level: str, style: str, *, syslog: bool = False) -> None:
 
 
 SYSLOGS: Final = ("/var/run/log", "/dev/log")
-"""Of FreeBSD, and of Linux."""
+"""The sockets of syslog, on FreeBSD and on Linux."""
 
 
 class SyslogHandler(logging.Handler):
@@ -130,7 +130,7 @@ class SyslogHandler(logging.Handler):
         self._syslog: logging.Handler | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line; where nobody listens it is lost."""
+        """Write a line; without a reader it is lost."""
         if self._syslog is None:
             self._syslog = self._connected()
         if self._syslog is not None:

@@ -47,7 +47,7 @@ async def may_be_itself(settings: connect.Settings) -> bool:
         )
         return False
     except (errors.KubeError, TimeoutError):
-        return True  # whatever it is, the operator itself waits for its end or says what it is
+        return True  # on any error, the operator itself waits or reports it
     finally:
         await client.close()
     return True

@@ -18,7 +18,7 @@ ROWS_LIMIT: Final = 50
 
 
 def add_head(report: output.Report, meta: ObjectMeta, now: datetime) -> None:
-    """Say who an object is."""
+    """Add the identity of an object."""
     report.field("Name", meta.name)
     report.field("Namespace", meta.namespace)
     report.field("Labels", *(f"{name}={value}" for name, value in sorted(meta.labels.items())))
@@ -65,7 +65,7 @@ def _last(event: core.Event) -> str:
 
 
 def _who(event: core.Event) -> str:
-    """Return who says so: the program, and the host that it runs on."""
+    """Return the reporter: the program, and its host."""
     said = (
         event.source.component or event.reporting_component,
         event.source.host or event.reporting_instance,

@@ -38,14 +38,14 @@ _COLOURS: Final = {
 
 
 def one_line(text: str, limit: int = 0) -> str:
-    """Return somebody else's text as one line that cannot steer a terminal, in at most `limit` characters."""
+    """Return a foreign text as one line that cannot steer a terminal, in at most `limit` characters."""
     flat = " ".join(text.split())
     flat = "".join(char if char.isprintable() else "?" for char in flat)
     return shorten(flat, limit) if limit else flat
 
 
 def printable(line: str) -> str:
-    """Return a line of somebody else's file with its spaces, and nothing that steers a terminal."""
+    """Return a line of a foreign file with its spaces, and without characters that steer a terminal."""
     return "".join(char if char.isprintable() or char == "\t" else "?" for char in line)
 
 

@@ -16,7 +16,7 @@ from nodemanager.plan.steps import Noop, Step, WriteFile
 MAX_SHOWN: Final = 256 * 1024
 """Files beyond this are compared by size only."""
 _DIGITS: Final = 16
-"""Of a digest: enough to compare it by eye with what sha256sum prints."""
+"""How much of a digest is shown: enough to compare it by eye with the output of sha256sum."""
 MAX_REASON: Final = 400
 _COLOURS: Final = {
     "remove": "red", "cannot": "yellow", "cannot yet": "yellow", "keep": "", "run": "cyan", "restart": "cyan",

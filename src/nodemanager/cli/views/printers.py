@@ -54,7 +54,7 @@ class TablePrinter:
     def show(self, items: Sequence[ListedObject]) -> None:
         """Print a row for each object; one that was deleted says so behind its last column."""
         if self._layout is None or self._layout.columns != self._source.columns:
-            # The first rows, or the CRD was changed while somebody watches.
+            # The first rows, or the CRD was changed during a watch.
             self._layout = tables.TableLayout(self._source.columns, **self._options)
             self._writer = output.TableWriter(self._layout.headers(), self._style)
         if self._writer is not None:

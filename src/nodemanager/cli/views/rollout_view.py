@@ -9,7 +9,7 @@ from nodemanager.api.common.rollout import STABLE
 from nodemanager.fleet.rollout.reasons import REMEDIES, RolloutReason
 
 TOLD_UNDECIDED: Final = (RolloutReason.REVISION_TOO_LARGE, RolloutReason.GROUP_TOO_LARGE)
-"""Why nobody decides about what a set says."""
+"""Why there is no decision about the content of a set."""
 
 
 def words(config_set: ConfigSet) -> str:

@@ -76,7 +76,7 @@ def fitting(text: str, width: int) -> str:
 
 
 def known_from_disk(owed: Sequence[Owed], backups: int, now: datetime, style: output.Style) -> str:
-    """Return what can be told of a host whose agent does not run."""
+    """Return what is known of a host whose agent does not run."""
     lines = [_line("Backups", f"{backups}, see nodemanager backups" if backups else "none")]
     if not owed:
         lines.append(_line("Owed", "nothing"))
@@ -95,7 +95,7 @@ def _marked(texts: Sequence[str]) -> list[tuple[bool, str]]:
 
 
 def _age(timestamp: str | None, now: datetime) -> str:
-    """Return how long ago a time was; if nobody can tell, the time itself."""
+    """Return how long ago a time was; if that is unknown, the time itself."""
     if _of_another_clock(timestamp, now):
         return output.one_line(timestamp or "")
     return output.age(timestamp, now)

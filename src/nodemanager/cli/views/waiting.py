@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from nodemanager.cli.views import output
 
-if TYPE_CHECKING:  # who waits for a host needs no network
+if TYPE_CHECKING:  # waiting for a host needs no network
     from nodemanager.client.http.transport import Request, Response, Transport
 
 SILENT_SECONDS: Final = 1.0
@@ -21,7 +21,7 @@ ERASE: Final = "\r\x1b[K"
 
 @contextlib.asynccontextmanager
 async def told(what: Callable[[], str], out: TextIO | None = None) -> AsyncIterator[None]:
-    """Say what is waited for once that takes longer than a moment, and for how long; on terminals only."""
+    """Show what is waited for, and how long, if that takes more than a moment; on terminals only."""
     stream = sys.stderr if out is None else out
     if not stream.isatty() or os.environ.get("TERM") == "dumb":
         yield

@@ -1,1 +1,1 @@
-"""Who we are for a server: kubeconfigs, tokens, certificates, plugins."""
+"""Our identity for a server: kubeconfigs, tokens, certificates, plugins."""

@@ -1,4 +1,4 @@
-"""What a client asks of whoever runs programs for it; credential plugins are programs."""
+"""How a client asks for a program to be run; credential plugins are programs."""
 
 from __future__ import annotations
 

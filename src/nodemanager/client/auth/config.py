@@ -1,4 +1,4 @@
-"""Where an API is and who we are there: what every way of configuring a client ends in."""
+"""The address of an API and our identity there: the result of every way to configure a client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TlsIdentity(NamedTuple):
 
 
 class Credentials(Protocol):
-    """Who we are, asked for anew before every request so that it may rotate."""
+    """Our credentials, read before every request so that they may rotate."""
 
     async def headers(self) -> Headers:
         """Return the headers that authenticate a request."""
@@ -56,11 +56,11 @@ class ClientConfig:
     server: str
     """Base URL, such as `https://10.0.0.1:6443` or `https://rancher.example/k8s/clusters/c-1`."""
     namespace: str = "default"
-    """Namespace of the context, for commands that are not told one."""
+    """Namespace of the context, for commands without one."""
     ca: bytes | None = None
     """PEM bundle that the server must chain to; None = the system's trust store."""
     tls_server_name: str = ""
-    """Name to check the server certificate against, when it is not the host in `server`."""
+    """Name to check the server certificate against, if it differs from the host in `server`."""
     insecure: bool = False
     """Do not verify the server certificate."""
     proxy: str = ""

@@ -1,4 +1,4 @@
-"""Credentials in files that somebody else rotates: tokens and client certificates."""
+"""Credentials in files that another program rotates: tokens and client certificates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class TokenFile:
-    """A token that somebody else rotates: read again every minute, and at once after a 401.
+    """A token that another program rotates: read again every minute, and at once after a 401.
 
     While the file is missing or empty, as it may be for a moment during rotation, the last
     good token stays in use; `initial` is the token to use until the file has one.

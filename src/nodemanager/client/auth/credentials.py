@@ -1,4 +1,4 @@
-"""Ways to say who we are that do not change by themselves, and how to be several at once."""
+"""Credentials that do not change by themselves, and how to combine several."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BasicAuth(Anonymous):
 
 
 class Impersonation(Anonymous):
-    """Act as somebody else, as RBAC's `impersonate` verb allows."""
+    """Act as another user, as RBAC's `impersonate` verb allows."""
 
     def __init__(self, user: str, uid: str, groups: Sequence[str], extra: Mapping[str, Sequence[str]]):
         headers = {"Impersonate-User": [user], "Impersonate-Group": list(groups)}

@@ -79,7 +79,7 @@ class Plugin:
 def plugin(
     config: Exec, user: str, environ: Mapping[str, str], cluster: Mapping[str, Any] | None = None
 ) -> Plugin:
-    """Check the `exec` part of a user; `cluster` is what the plugin is told if it asks for it."""
+    """Check the `exec` part of a user; `cluster` is passed to a plugin that asks for it."""
     if not config.command:
         raise ConfigError(f"cannot use exec of {user}: command is missing; name the program to run")
     if config.api_version not in VERSIONS:
@@ -164,7 +164,7 @@ class ExecCredentials:
     async def _ask(self) -> None:
         """Wait for the run that is under way, or start one.
 
-        A run belongs to nobody: a caller whose deadline is shorter than the plugin is slow gives up,
+        A run has no owner: a caller whose deadline is too short for a slow plugin gives up,
         and the next one finds the answer.
         """
         if self._asking is None or self._asking.done():
@@ -178,7 +178,7 @@ class ExecCredentials:
             self._problem = None
         except ConfigError as error:
             self._problem = error
-            if self._answer is not None:  # nobody sees the error while the last answer is still good
+            if self._answer is not None:  # no caller sees the error while the last answer is still good
                 _log.warning("%s", error)
         self._ran_at = self._clock()  # at the end: a run that was cancelled does not count
 
@@ -266,6 +266,6 @@ def _check_interactive_mode(config: Exec, user: str) -> None:
 
 
 def _printable(text: str) -> str:
-    """Return the end of somebody else's text without escape sequences."""
+    """Return the end of a foreign text without escape sequences."""
     text = "".join(char if char.isprintable() or char in "\n\t" else "?" for char in text.strip())
     return text if len(text) <= MAX_FOREIGN_TEXT else "..." + text[-MAX_FOREIGN_TEXT:]

@@ -1,4 +1,4 @@
-"""Tokens of hosts: asked for, and tried before anybody relies on them."""
+"""Tokens of hosts: requested, and tried before they are used."""
 
 from __future__ import annotations
 

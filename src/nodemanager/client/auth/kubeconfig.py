@@ -258,7 +258,7 @@ def _authority(cluster: types.Cluster, origin: Origin, where: str) -> bytes | No
 
 
 def _told(cluster: types.Cluster, server: str, ca: bytes | None) -> dict[str, Any]:
-    """Return what a credential plugin is told about the cluster, if it asks for it."""
+    """Return the facts about the cluster for a credential plugin, if it asks for them."""
     told: dict[str, Any] = {
         "server": server,
         "tls-server-name": cluster.tls_server_name,

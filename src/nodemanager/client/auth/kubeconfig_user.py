@@ -27,7 +27,7 @@ class UserEntryContext:
     environ: Mapping[str, str]
     run: CommandRunner
     cluster: Mapping[str, Any]
-    """What a credential plugin is told about the cluster, if it asks for it."""
+    """The facts about the cluster for a credential plugin, if it asks for them."""
 
     def __repr__(self) -> str:
         return f"UserEntryContext({self.name})"  # an environment often has secrets in it
@@ -36,7 +36,7 @@ class UserEntryContext:
 def credentials_of(user: types.KubeconfigUser, context: UserEntryContext, *, secure: bool) -> Credentials:
     """Return the credentials of a user; files are read once now, so that mistakes show at the start.
 
-    Over plain HTTP nothing secret is sent, as in kubectl: only who to impersonate remains.
+    Over plain HTTP no secret is sent, as in kubectl: only the impersonated user remains.
     """
     _check(user, context.name)
     parts: list[Credentials] = []

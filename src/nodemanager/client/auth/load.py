@@ -24,7 +24,7 @@ def discover(
 ) -> ClientConfig:
     """Return the configuration to use, or raise ConfigError that names every way to give one.
 
-    A context is a thing of kubeconfigs: who names one does not mean the pod they are in.
+    Contexts exist only in kubeconfigs: a user who names one does not mean the pod they are in.
     """
     if not path and not context and not environ.get("KUBECONFIG") and incluster.available(environ, folder):
         return incluster.load(environ=environ, folder=folder)

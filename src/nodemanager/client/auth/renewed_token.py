@@ -18,7 +18,7 @@ from nodemanager.kube.errors import UNREADABLE
 SHARE = 0.8
 """The part of a token's life after which it is renewed."""
 MARGIN = 0.05
-"""The part of its life before its end in which it is not sent any more."""
+"""The last part of its life, in which it is not sent any more."""
 MAX_MARGIN = 10.0
 
 
@@ -29,7 +29,7 @@ class Lifetime:
     issued: float
     expires: float
     subject: str = ""
-    """Whose token it says to be."""
+    """The account that it claims to be of."""
 
     @property
     def due(self) -> float:
@@ -83,9 +83,9 @@ class RenewedToken(Anonymous):
         self.token = ""
         self.life: Lifetime | None = None
         self.subject = ""
-        """Whose token it says to be."""
+        """The account that it claims to be of."""
         self.withheld = ""
-        """Why it is not sent at all; empty = it is."""
+        """Why it is not sent at all; empty = it is sent."""
         self.replace(token)
 
     def replace(self, token: str) -> None:

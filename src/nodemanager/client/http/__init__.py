@@ -1,1 +1,1 @@
-"""The way to a server: connections, proxies, TLS, and the pool of them."""
+"""The connection to a server: sockets, proxies, TLS, and a pool."""

@@ -45,7 +45,7 @@ class Dialer:
         authority = url.netloc.rpartition("@")[2]
         self._prefix = url.path.rstrip("/")
         self._unwanted: set[asyncio.Task[Streams]] = set()
-        """Connections that are being opened for somebody who was cancelled meanwhile."""
+        """Connections that are being opened for a request that was cancelled meanwhile."""
         self._clock = ServerClock(authority, lambda context: self._kept(self._open(context)))
         self._headers = {"host": authority, "user-agent": USER_AGENT}
         if self._proxy and self._proxy.forwards(url.scheme):
@@ -75,7 +75,7 @@ class Dialer:
         return Connection(reader, writer, context, self._prefix, self._headers)
 
     async def close(self) -> None:
-        """Wait for what nobody wants any more to be open, and closed; but not for long."""
+        """Wait until unwanted connections are open, and then closed; but not for long."""
         if self._unwanted:
             _, late = await asyncio.wait(self._unwanted, timeout=CLOSE_TIMEOUT)
             for task in late:
@@ -124,7 +124,7 @@ def _unusable(server: str) -> str:
 
 
 def _why(error: OSError) -> str:
-    """Return why there is no connection; asyncio says with whom instead."""
+    """Return why there is no connection; the error of asyncio names only the address."""
     if error.errno and error.errno > 0:  # those of the resolver are below
         return os.strerror(error.errno)
     return error.strerror or str(error)
@@ -203,7 +203,7 @@ class Connection:
         """Tell whether an idle connection can still be used, as far as we have heard."""
         if self._writer.is_closing() or self._reader.at_eof() or self._reader.exception():
             return False
-        # Bytes that nobody asked for would be taken for the next answer. asyncio has no public way to
+        # Unexpected bytes would be taken for the next answer. asyncio has no public way to
         # ask for them; without the attribute, we would be as careless as most clients are.
         return not getattr(self._reader, "_buffer", b"")
 

@@ -1,6 +1,6 @@
-"""One GET to an address that is no Kubernetes API: nothing of ours is sent there.
+"""One GET to an address that is no Kubernetes API: none of our secrets are sent there.
 
-No credential, no cookie, no proxy; redirects are not followed, so the address that somebody wrote is the only
+No credential, no cookie, no proxy; redirects are not followed, so the configured address is the only
 one that is asked. Certificates are checked against the system's trust store.
 """
 

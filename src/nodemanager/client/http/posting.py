@@ -1,4 +1,4 @@
-"""One POST to an address that is a secret: what goes wrong is told in words that do not repeat it."""
+"""One POST to an address that is a secret: error messages do not repeat it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NotDelivered(Exception):
 
 
 class Address:
-    """Where somebody is to be told."""
+    """The address of a receiver."""
 
     def __init__(
         self, text: str, ca: bytes | None, where: str, schemes: tuple[str, ...] = ("http", "https")

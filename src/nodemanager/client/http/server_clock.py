@@ -1,7 +1,7 @@
 """Tells a certificate that has really expired from a machine whose clock is wrong.
 
 A certificate is judged by our own clock. When that refuses one, we ask the server what time it is: on a
-connection that is not verified, so nothing of ours is sent on it, and what is heard goes into a message and
+connection that is not verified, so no secret is sent on it, and the answer goes into a message and
 nowhere else.
 """
 

@@ -1,4 +1,4 @@
-"""What the client needs from the network, and the pool of connections that provides it.
+"""The interface that the client needs from the network, and the pool of connections that provides it.
 
 `Transport` is the seam: the pool below speaks TCP and TLS, tests may put an in-process
 server behind the same two methods.
@@ -18,7 +18,7 @@ from nodemanager.kube import errors
 
 MAX_IDLE_CONNECTIONS = 4
 MAX_IDLE_SECONDS = 50.0
-"""Shorter than the idle limit of common load balancers (60 s), so that we are the ones who close."""
+"""Shorter than the idle limit of common load balancers (60 s), so that we close connections, not they."""
 MAX_BODY = 256 * 1024 * 1024
 
 
@@ -53,7 +53,7 @@ class Response(Protocol):
 
 
 class Transport(Protocol):
-    """Sends requests; knows nothing of Kubernetes beyond who we are."""
+    """Sends requests; it knows nothing of Kubernetes except our credentials."""
 
     async def send(self, request: Request) -> Response:
         """Send a request and return as soon as the headers of the answer are there."""
@@ -92,7 +92,7 @@ class HttpTransport:
         """Send a request; a read is repeated once if a kept connection turns out to be dead."""
         identity = await self._config.credentials.tls_identity()
         context = self._contexts.get(identity)
-        await self._config.credentials.headers()  # who has none need not connect
+        await self._config.credentials.headers()  # without credentials there is no need to connect
         connection = self._take_idle(context)
         if connection is not None:
             try:
@@ -110,7 +110,7 @@ class HttpTransport:
         return await self._config.credentials.refresh()
 
     async def close(self) -> None:
-        """Close all connections, also those in use, and those that are being opened for nobody."""
+        """Close all connections, also those in use, and those that are opened for cancelled requests."""
         self._closed = True
         connections = [*self._idle, *self._busy]
         self._idle.clear()

@@ -1,4 +1,4 @@
-"""Writes the audit log: a record for each decision and each change of what is wanted, signed."""
+"""Writes the audit log: a signed record for each decision, and for each change of a spec."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from nodemanager.kube.core import SECRETS
 REGISTRATION: Final = Registration(
     name="audit",
     kind=None,
-    # Optional: where kinds or rights are older than the operator, all but the log does its work.
+    # Optional: if kinds or rights are older than the operator, everything but the log works.
     watches=tuple(WatchedKind(one, building.soon, optional=True) for one in observed.kinds_seen()),
     build=building.build,
     periodic=(Periodic(THE_ONE, building.LOOK_SECONDS),),
@@ -49,7 +49,7 @@ WITH_EDGE: Final = dataclasses.replace(
     watches=tuple(WatchedKind(one, building.soon, optional=True) for one in observed.kinds_seen(edge=True)),
     build=functools.partial(building.build, edge=True),
 )
-"""The same where edge sites are looked at: their kinds are recorded, too, and may be read by then."""
+"""The same with edge sites: their kinds are recorded, too, and the operator may read them then."""
 WEBHOOK: Final = PartRegistration(
     name="audit webhook",
     watches=(WatchedKind(AUDIT_CHECKPOINTS, nobody, optional=True),),

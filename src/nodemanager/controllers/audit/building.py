@@ -1,4 +1,4 @@
-"""How the writer of the audit log is put together, and what wakes it."""
+"""Builds the writer of the audit log, and says what wakes it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nodemanager.runtime.metrics import Registry
 log = logging.getLogger("nodemanager.operator.audit")
 LOOK_SECONDS: Final = 10.0
 SETTLE_SECONDS: Final = 0.5
-"""What happens at about the same time is written together: each write sends a whole segment."""
+"""Changes at about the same time are written together, because each write sends a whole segment."""
 
 
 def soon(_change: Change[ObservedObject], _caches: Caches) -> Iterable[Wake]:
@@ -42,7 +42,7 @@ def build(context: ControllerContext, *, edge: bool = False) -> Reconcile:
 
 
 def _tell(events: EventRecorder, record: Record) -> None:
-    """Report that the chain of a host is not what it told before."""
+    """Report that the chain of a host contradicts earlier reports."""
     if record.verb == chain_merging.ALARM and record.chain is not None:
         about = record.object
         meta = observed.ObservedMeta(name=about.name, namespace=about.namespace, uid=about.uid)

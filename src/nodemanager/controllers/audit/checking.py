@@ -1,4 +1,4 @@
-"""Whether the log is sound: what its conditions say, and whether workflows may begin something new."""
+"""Whether the log is sound: what its conditions say, and whether workflows may begin new work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import FALSE, TRUE, Condition
 
 PATIENCE: Final = timedelta(minutes=5)
-"""How long records may wait to be written before the log is behind."""
+"""How long records may wait before the log counts as behind."""
 WAITING: Final = "Waiting"
 BEHIND: Final = "Behind"
 MAX_MESSAGE: Final = 1000
@@ -34,68 +34,69 @@ REMEDY: Final = (
 
 @dataclass(slots=True)
 class Soundness:
-    """What is known of the log."""
+    """What is known about the log."""
 
     findings: list[AuditFinding] = field(default_factory=list)
     lost_key: str = ""
-    """Why nobody signs, though somebody should."""
+    """Why no key signs, though one should."""
     unsigned: str = ""
-    """Why nobody can sign here."""
+    """Why no key can sign here."""
     full: str = ""
-    """Why nothing more is stored, though it could be."""
+    """Why no more records are stored, though they could be."""
     failure: str = ""
     """Why the last write failed."""
     failing_since: datetime | None = None
     stamped: Condition | None = None
-    """Whether the API writes down who asks for something; None = nobody has asked yet."""
+    """Whether the API records who makes a request; None = not asked yet."""
     hosts: dict[str, Alarm] = field(default_factory=dict)
-    """Hosts whose own chains are not what they told before. That stops nobody: it is about one host."""
+    """Hosts whose own chains contradict earlier reports. Work goes on, as each is about one host only."""
 
     doubt: Condition | None = None
-    """Why it was broken when this process began; None = it was not, or we have read it ourselves since."""
+    """Why the log was broken when this process began; None = it was not, or we have read it since."""
 
     def take_over(self, said: AuditCheckpointStatus, now: datetime) -> None:
-        """Go on from what the operator before us said: that it has ended proves nothing about the log."""
+        """Continue with the verdict of the operator before us: its end proves nothing about the log."""
         intact, current = conditions.get(said.conditions, INTACT), conditions.get(said.conditions, CURRENT)
         self.doubt = intact if intact is not None and intact.status == FALSE else None
         if current is None or current.status != FALSE or current.reason not in (WAITING, BEHIND):
             return
         since = times.parse(current.last_transition_time) or now
-        # The condition may be younger than the trouble: who cannot write cannot say so, either.
+        # The condition may be younger than the trouble: an operator that cannot write cannot report that,
+        # either.
         self.failing_since = min(since, now - PATIENCE if current.reason == BEHIND else now)
         self.failure = current.message
 
     def judge(self, findings: list[AuditFinding]) -> None:
-        """Take note of what is wrong with the records, now that all of them were read."""
+        """Record what is wrong with the records, after all of them were read."""
         self.findings, self.doubt = findings, None
 
     def failed(self, why: str, now: datetime) -> None:
-        """Take note that records could not be written."""
+        """Remember that records could not be written."""
         self.failure = why
         self.failing_since = self.failing_since or now
 
     def succeeded(self) -> None:
-        """Take note that they could."""
+        """Remember that records could be written."""
         self.failure, self.failing_since = "", None
 
     @property
     def intact(self) -> bool:
-        """Whether nothing was bent, as far as we know."""
+        """Whether no record was altered, as far as we know."""
         return not self.findings and not self.lost_key and self.doubt is None
 
     def behind(self, now: datetime) -> bool:
-        """Tell whether records wait for too long."""
+        """Tell whether records have waited too long."""
         return self.failing_since is not None and now - self.failing_since >= PATIENCE
 
     def stops(self, on_failure: str, now: datetime) -> bool:
-        """Tell whether workflows may begin nothing new."""
+        """Tell whether workflows must not begin new work."""
         return on_failure == settings.STOP and (not self.intact or self.behind(now))
 
 
 def status(
     old: AuditCheckpointStatus, sound: Soundness, sizes: tuple[int, int], on_failure: str, now: datetime
 ) -> AuditCheckpointStatus:
-    """Return what the status says; `sizes` are how many segments there are, and their bytes."""
+    """Return the status; `sizes` are the number of segments and their bytes."""
     found = old.conditions
     stamped = (sound.stamped,) if sound.stamped is not None else ()
     for one in (_intact(sound), _current(sound, now), _host_chains(sound), *stamped):
@@ -104,7 +105,7 @@ def status(
         workflows=STOP if sound.stops(on_failure, now) else CONTINUE,
         segments=sizes[0],
         bytes=sizes[1],
-        webhook=old.webhook,  # somebody else writes it
+        webhook=old.webhook,  # another controller writes it
         conditions=list(found),
     )
 

@@ -1,4 +1,4 @@
-"""Where a copy of the log goes: what the exporter asks of a folder, or of object storage."""
+"""Where a copy of the log goes: what the exporter needs from a folder, or from object storage."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ class Newest:
     size: int
     """How many records there are."""
     segment: str
-    """Name of the segment that is not sealed yet; empty = there is none."""
+    """The name of the segment that is still open; empty = there is none."""
     data: bytes
-    """Its lines, with the newest checkpoint where that covers records of it."""
+    """Its lines, with the newest checkpoint if that covers records of it."""
     keys: tuple[str, ...]
     note: str
     """The newest checkpoint."""
 
 
 class Copy(Protocol):
-    """A place outside the API."""
+    """A place for the copy outside the API."""
 
     name: str
-    """For people, without a secret."""
+    """The name for people, without a secret."""
 
     async def keep(self, name: str, data: bytes) -> None:
-        """Put a segment that does not change any more; raises LostTrack where that cannot be."""
+        """Store a segment that does not change any more; raises LostTrack if that is not possible."""
 
     async def show(self, newest: Newest, now: datetime, /) -> bool:
         """Write the open segment, keys and checkpoint; True = done, or not due yet. Raises LostTrack."""

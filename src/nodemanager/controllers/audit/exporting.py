@@ -1,6 +1,6 @@
 """A copy of the log outside the API, in a folder or in object storage.
 
-Where it was interrupted, it goes on: a segment counts as copied when its status says so, which is written
+It continues after an interruption: a segment counts as copied when its status says so, which is written
 after the copy. What was copied and is old enough is removed from the API.
 """
 
@@ -26,7 +26,7 @@ from nodemanager.fleet.audit import evidence
 from nodemanager.kube import errors, times
 
 AT_ONCE: Final = 20
-"""Segments that are copied or removed in one go: others wait meanwhile."""
+"""How many segments are copied or removed in one go, as other work waits meanwhile."""
 MAX_NAME: Final = 512
 
 
@@ -42,10 +42,10 @@ class Exporter:
         self._copy = copy
         self._retention = retention
         self._copied = (-1, "")
-        """Size and checkpoint that the copy has."""
+        """Size and checkpoint of the copy."""
 
     async def copy(self, store: LogStore, signing: Signing, now: datetime) -> None:
-        """Copy what is new, and remove what is old; raises LostTrack where the copy cannot be written."""
+        """Copy new segments and remove old ones; raises LostTrack where the copy cannot be written."""
         published = signing.published
         if published is None:
             return
@@ -74,7 +74,7 @@ class Exporter:
             sealed = times.parse(one.sealed_at)
             if not one.exported or sealed is None or now - sealed < self._retention:
                 return
-            with contextlib.suppress(errors.NotFound):  # the answer to us, or to another operator, was lost
+            with contextlib.suppress(errors.NotFound):  # an earlier answer was lost
                 await self._remove(one, store, now)
             del store.stored[one.index]
 
@@ -85,7 +85,7 @@ class Exporter:
         await store.client.delete(AUDIT_SEGMENTS, name_of(one.index), store.namespace, options=options)
 
     async def _read(self, one: StoredSegment, store: LogStore) -> AuditSegment:
-        """Return a segment as it is now: somebody may have annotated it, or an answer to us was lost."""
+        """Return a segment as it is now: it may have been annotated, or an answer to us was lost."""
         segment = await store.client.get(AUDIT_SEGMENTS, name_of(one.index), store.namespace)
         one.version = segment.metadata.resource_version
         return segment

@@ -4,8 +4,8 @@
     checkpoint                   the newest checkpoint, a signed note
     keys                         the public keys that have signed, one on each line
 
-Files are written beside their place and renamed, so that none is ever half there. A segment that has records
-which the new one has not is of another log, or what somebody bent: it is never overwritten.
+Files are written beside their place and renamed, so that none is ever incomplete. A file that has records
+which the new one lacks is of another log, or was altered: it is never overwritten.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class FolderCopy:
         self.name = str(folder)
 
     async def keep(self, name: str, data: bytes) -> None:
-        """Put a segment that does not change any more; raises LostTrack where that cannot be."""
+        """Store a segment that does not change any more; raises LostTrack if that is not possible."""
         await self._put_segment(f"{name}.jsonl", data)
 
     async def show(self, newest: Newest, _now: datetime) -> bool:
-        """Put what there is besides; return whether that was done. Raises LostTrack."""
+        """Store the open segment, keys and checkpoint; return whether that was done. Raises LostTrack."""
         if newest.segment:
             await self._put_segment(f"{newest.segment}.jsonl", newest.data)
         await self._put("keys", "".join(f"{key}\n" for key in newest.keys).encode())
@@ -66,7 +66,7 @@ class FolderCopy:
 
 
 def goes_on(folder: Path, name: str, data: bytes) -> bool:
-    """Tell whether a segment has all records that the file of its name has, if there is one."""
+    """Tell whether a segment has all records of the existing file with its name."""
     try:
         with open(folder / name, "rb", opener=_private) as file:
             there = _records(file.read())
@@ -81,7 +81,7 @@ def _records(data: bytes) -> list[bytes]:
 
 
 def replace(folder: Path, name: str, data: bytes) -> None:
-    """Put a file in its place at once, so that it is on disk when this returns."""
+    """Replace a file at once; it is on disk when this returns."""
     beside = folder / f".{name}.new"
     with open(beside, "wb", opener=_private) as file:
         file.write(data)

@@ -2,7 +2,7 @@
 
 change in a cache  ->  a list in memory  ->  records  ->  segments  ->  checkpoint  ->  status
 
-Nobody waits for it: decisions are recorded from what they leave on objects. When the operator begins, or has
+No decision waits for it: it records what decisions leave on objects. When the operator begins, or has
 lost track, it reads the log, and compares what was last recorded of each object with what is there.
 """
 
@@ -46,18 +46,18 @@ log = logging.getLogger("nodemanager.operator.audit")
 CHECK: Final = timedelta(hours=1)
 """How often the whole log is read and checked again."""
 KEY_CHECK: Final = timedelta(minutes=1)
-"""How often we look whether somebody asks for another key."""
+"""How often to look whether a person asks for another key."""
 MAX_AT_ONCE: Final = 2000
-"""Records that are written together."""
+"""How many records are written together."""
 MAX_PENDING: Final = 20_000
-"""Changes that are kept while they cannot be written; with more, only what objects show is recorded."""
+"""How many changes are kept while they cannot be written; beyond that, only the result is recorded."""
 RETRY_SECONDS: Final = 2.0
 MAX_RETRY: Final = timedelta(minutes=1)
-"""How long we wait at most after failures: each try reads the whole log."""
+"""The longest wait after failures: each try reads the whole log."""
 
 
 class AuditJournal:
-    """The one writer of the log of a namespace."""
+    """The only writer of a namespace's log."""
 
     def __init__(
         self,
@@ -73,23 +73,23 @@ class AuditJournal:
         self.signing = Signing(client, namespace, self.sound)
         self.exporter = Exporter(copy_to(settings.export), settings.retention) if settings.export else None
         self.pending: list[tuple[ObjectId, ObservedObject | None]] = []
-        """What changed and is not recorded yet."""
+        """Changes that are not recorded yet."""
         self.recorded = 0
         """How many records this process has written."""
         self._caches, self._now, self._settings = caches, now, settings
         self._tell = tell
-        """Is given each record, once it is written."""
+        """Called with each record, once it is written."""
         self._memory, self._chains = RecordMemory(), ChainMemory()
         self._budget = HostBudget(_warn_of_flood)
         self._handed_to = ""
         """The last key that a record names as the next one."""
         self._late = 0
-        """How many of those that are pending nobody saw happen."""
+        """How many of the pending changes no watch has seen."""
         self._taken: list[tuple[ObjectId, ObservedObject | None]] = []
-        """What is being written, and it is not known yet whether it is."""
+        """What is being written, while it is not known yet whether it is stored."""
         self._taken_late = 0
         self._failures = 0
-        """How many tries failed, one after the other."""
+        """How many tries failed in a row."""
         self._failed_at = now()
         self._written_at: datetime | None = None
         self._read_at: datetime | None = None
@@ -99,32 +99,32 @@ class AuditJournal:
 
     def _changed(self, kind: str, change: Change[ObservedObject]) -> None:
         if self._read_at is None:
-            return  # another operator writes, or we cannot: who begins compares everything anyway
+            return  # another operator writes, or we cannot: the next one to begin compares everything anyway
         old, new = change.old, change.new
         if old is not None and new is not None and changes.is_same(old, new):
-            return  # a sign of life
+            return  # this shows that the writer is alive
         self.pending.append((ObjectId(kind, *change.key), new))
         if len(self.pending) > MAX_PENDING:
             self._forget()
 
     def _forget(self) -> None:
-        """Keep nothing in memory, and read the log again before the next record."""
+        """Forget everything, and read the log again before the next record."""
         self._read_at = None
         self.pending, self._taken, self._late, self._taken_late = [], [], 0, 0
 
     async def reconcile(self, _key: ObjectKey) -> ReconcileResult | None:
-        """Write what is to be recorded, sign it, and say whether all is well."""
+        """Write new records, sign them, and report whether all is well."""
         self._wait()
         if left := self._gathers():
             return ReconcileResult(left)
-        if self._failures:  # also where the next try does not end, either
+        if self._failures:  # after a failure, too: the next try may not end, either
             await self._say()
         try:
             await self._work()
         except asyncio.CancelledError:
             self._failed("it takes too long to read and to write it")  # or we are to stop: then nobody asks
             raise
-        except Exception as error:  # whatever it is, the log is not written, and has to say so
+        except Exception as error:  # whatever the error is, the log is not written, and has to report that
             self._failed(str(error))
             await self._say()
             if isinstance(error, LostTrack | segments.BrokenSegment | errors.KubeError):
@@ -142,16 +142,16 @@ class AuditJournal:
 
     def _wait(self) -> None:
         """Raise Retry while it is too early to try again: every change of an object wakes us."""
-        if self._failures < 2:  # one is what happens when two operators meet
+        if self._failures < 2:  # a single failure is normal when two operators meet
             return
         pause = min(timedelta(seconds=RETRY_SECONDS * 2 ** min(self._failures, 8)), MAX_RETRY)
         since = self._now() - self._failed_at
-        if timedelta(0) <= since < pause:  # less than nothing: the clock was set back
+        if timedelta(0) <= since < pause:  # a negative difference: the clock was set back
             left = (pause - since).total_seconds()
             raise Retry(left, f"cannot write the audit log: {self.sound.failure}")
 
     def _gathers(self) -> float:
-        """Return for how many seconds changes are still gathered: a write signs, and is three requests."""
+        """Return for how many seconds to go on collecting: a write signs, and needs three requests."""
         if self._written_at is None or len(self.pending) >= MAX_AT_ONCE:
             return 0.0
         left = self._written_at + self._settings.gather - self._now()
@@ -163,7 +163,7 @@ class AuditJournal:
             raise LostTrack(
                 f"{unseen[0]}; bring kinds and rights of this version: nodemanager crds --install,"
                 " and config/rbac or the chart"
-            )  # what we cannot see is not deleted
+            )  # an object that we cannot see is not deleted
         if not self.store.sure or self._taken or self._read_at is None or now - self._read_at > CHECK:
             await self._begin(now)
         elif self._key_at is None or now - self._key_at > KEY_CHECK:
@@ -179,7 +179,7 @@ class AuditJournal:
             added.append(handover)
         if added:
             await self._append(added)
-        # The seal keeps the signature of the old key; also where who wrote the record did not get so far.
+        # The seal keeps the signature of the old key, also if the author of that record did not get so far.
         if self.signing.hands_over(self._handed_to):
             await self.store.seal(times.rfc3339(self._now()), self.signing.sign)
         await self.signing.publish(self.store.tail.tree)
@@ -188,16 +188,16 @@ class AuditJournal:
             await self.exporter.copy(self.store, self.signing, self._now())
 
     async def _look_around(self, now: datetime) -> None:
-        """Find out whether somebody asks for another key, has given the log up, or stamps users no more."""
+        """Find out whether a person wants another key or gave the log up, and if the API stamps users."""
         published = self.signing.published
         await self.signing.load()
         self._key_at = now
         self.sound.stamped = await stamping.condition(self.store.client)
         if published is not None and self.signing.published is None:
-            await self._begin(now)  # given up, so that another one begins
+            await self._begin(now)  # the log was given up, so that another one begins
 
     def _is_full(self) -> bool:
-        """Tell whether nothing more may be stored, and take note of that: who has no copy removes nothing."""
+        """Tell whether the store is full, and remember it: without a copy, no segment is ever removed."""
         size = sum(one.bytes for one in self.store.stored.values())
         full = self.exporter is None and size >= self._settings.most_bytes
         self.sound.full = (
@@ -248,10 +248,10 @@ class AuditJournal:
             self._judge(verifier.finish().findings)
             raise
         self._judge(verifier.finish().findings)
-        # Where nothing was added since we last knew, each change that we saw is still to be recorded.
+        # If no other operator added records since, each change that we saw still has to be recorded.
         unchanged = self._read_at is not None and self.store.tail.leaf == before.leaf
         kept = [*self._taken, *self.pending] if unchanged else []
-        if unchanged and not lost:  # what hosts told since their last anchors
+        if unchanged and not lost:  # reports of hosts since their last anchors
             chains.keep(self._chains)
         self._memory, self._chains, self._read_at, self._key_at = memory, chains, now, now
         self.pending, self._late = kept, self._late + self._taken_late
@@ -264,11 +264,12 @@ class AuditJournal:
     async def _take_over(self, said: AuditCheckpointStatus, now: datetime) -> None:
         self.sound.take_over(said, now)
         if said.workflows != STOP and self.sound.stops(self._settings.on_failure, now):
-            # At once: the operator before us was told to go on, and to read the whole log may take minutes.
+            # At once: the operator before us was told to continue, and reading the whole log may take
+            # minutes.
             await self.signing.say(msgspec.structs.replace(said, workflows=STOP))
 
     def _checks(self, line: bytes) -> bool:
-        """Tell whether a line can be checked: signatures cannot where the package for it is missing."""
+        """Tell whether a line can be checked: signatures cannot if the package for them is missing."""
         return not (self.signing.blind and line.startswith(evidence.CHECKPOINT))
 
     def _judge(self, findings: list[AuditFinding]) -> None:
@@ -288,27 +289,27 @@ class AuditJournal:
             return found
 
     def _differences(self) -> list[tuple[ObjectId, ObservedObject | None]]:
-        """Return what is not as it was last recorded."""
+        """Return the objects that differ from their last record."""
         there = {
             ObjectId(kind, *key_of(one)): one
             for kind, cache in self._caches.items()
             for one in cache.values()
         }
-        # Kinds that we do not look at may well be there: an operator with --edge has seen them.
+        # Kinds that we do not watch may exist all the same: an operator with --edge has seen them.
         gone = [which for which in self._memory if which.kind in self._caches and which not in there]
         return [*((which, None) for which in gone), *there.items()]
 
     def _take(self) -> list[Record]:
-        """Return the records of what changed, as many as are written together, and remember them."""
+        """Return the records of the changes, as many as are written together, and remember them."""
         found: list[Record] = []
         memory, at, taken = self._memory, times.rfc3339(self._now()), 0
         again = self._budget.due(self._now())
-        self.pending[:0] = again  # before what was seen later of the same objects
+        self.pending[:0] = again  # before later changes of the same objects
         self._late += len(again)
         for which, obj in self.pending:
             if len(found) >= MAX_AT_ONCE:
                 break
-            seen = obj.seen if obj is not None else None  # unpacked here, one at a time: there may be many
+            seen = obj.seen if obj is not None else None  # unpacked here, one at a time, as there may be many
             news = changes.records_of(memory.get(which), seen, memory.since, at, taken < self._late)
             added = self._budget.admit(which, obj, news)
             taken += 1
@@ -349,4 +350,4 @@ def _readable(line: str) -> Record:
     try:
         return records.decode(line)
     except records.BadRecord:
-        return Record()  # the verifier has named it
+        return Record()  # the verifier has reported it

@@ -4,10 +4,10 @@
     data.seed    the key
     data.next    the next key, while the log is handed over to it
 
-Whoever may write the Secret asks for another key by the annotation `audit.nodemanager/rotate`. The old key
-signs the record that names the new one; only then the new one is alone. A key that is lost, or is another one
-than signed before, is not used in silence: the log counts as broken until the Secret is back, or somebody has
-said by the annotation `audit.nodemanager/replace-lost-key` that there shall be another one.
+A writer of the Secret asks for another key by the annotation `audit.nodemanager/rotate`. The old key
+signs the record that names the new one; only then the new one signs alone. A key that is lost, or is not the
+one that signed before, is not used in silence: the log is broken until the Secret is back, or somebody has
+asked for another key by the annotation `audit.nodemanager/replace-lost-key`.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ REPLACE: Final = f"{GROUP}/replace-lost-key"
 
 
 class KeyLost(Exception):
-    """The log was signed, and the key is not there any more, or not readable; the message says what to do."""
+    """The key that signed the log is missing or unreadable; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The key of a log, and the one that it is handed over to."""
+    """The key of a log, and the key to which the log is handed over."""
 
     now: Signer
     next: Signer | None = None
     version: str = ""
-    """Of the Secret."""
+    """The version of the Secret."""
     wanted: bool = False
-    """Whether somebody asks for another key."""
+    """Whether a person asks for another key."""
 
     @property
     def origin(self) -> str:
@@ -54,14 +54,14 @@ class Keys:
 
     @property
     def signers(self) -> tuple[Signer, ...]:
-        """Who signs: while a log is handed over, both."""
+        """The keys that sign: during a handover, both."""
         return (self.now,) if self.next is None else (self.now, self.next)
 
 
 async def load(client: Client, namespace: str, signed_by: Sequence[str]) -> Keys:
     """Return the key, made now if there is none; `signed_by` are those that the log has been signed by.
 
-    Raises KeyLost where it is none of these, and nobody said that this shall be so.
+    Raises KeyLost if it is none of these, and nobody asked for a replacement.
     """
     try:
         secret = await client.get(SECRETS, KEY_SECRET, namespace)
@@ -99,7 +99,7 @@ async def begin_rotation(client: Client, namespace: str, keys: Keys) -> Keys:
 
 
 async def end_rotation(client: Client, namespace: str, keys: Keys) -> Keys:
-    """Have the next key be the only one."""
+    """Make the next key the only one."""
     if keys.next is None:
         return keys
     change = {"data": {"seed": _base64(keys.next.seed), "next": None}}
@@ -110,17 +110,17 @@ async def _make(client: Client, namespace: str) -> Keys:
     body = {"metadata": {"name": KEY_SECRET}, "type": "Opaque", "data": _encoded(_new(namespace))}
     try:
         made = await client.create(SECRETS, body, namespace)
-    except errors.AlreadyExists:  # another operator was faster: its key is the key
+    except errors.AlreadyExists:  # another operator was faster: its key counts
         made = await client.get(SECRETS, KEY_SECRET, namespace)
     keys = _read(made)
     if keys is None:
         raise KeyLost(f"cannot sign: the Secret {KEY_SECRET} has no readable seed and origin; delete it")
-    ed25519.public_key(keys.now.seed)  # raises Unavailable where nobody can sign
+    ed25519.public_key(keys.now.seed)  # raises Unavailable where no package can sign
     return keys
 
 
 def _new(namespace: str) -> Signer:
-    # Checkpoints of two logs must not be taken for each other, whatever their namespaces are called.
+    # Checkpoints of two logs must not be confused, whatever their namespaces are called.
     return Signer(f"nodemanager/{namespace}/{secrets.token_hex(4)}", secrets.token_bytes(ed25519.SEED_SIZE))
 
 

@@ -1,11 +1,11 @@
-"""Who is sent the records of the log, such as a SIEM: read anew for each delivery from a Secret or a folder.
+"""Where the records of the log are sent, such as a SIEM: read for each delivery from a Secret or a folder.
 
     url      the address, https:// only
     token    sent as bearer token, if there is one
     hmac     key of an HMAC-SHA256 of time, number of the first record, and body, if there is one
-    ca.crt   authority of its certificate, if it is none that everybody knows
+    ca.crt   authority of its certificate, if it is not a public one
 
-A folder has files of these names, as a Secret that is mounted. What is in them is in no message and no log.
+A folder has files of these names, like a mounted Secret. No message and no log line shows their content.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ SIGNATURE: Final = "x-nodemanager-signature"
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """Some records, in their order."""
+    """Some consecutive records."""
 
     origin: str
-    """Which log."""
+    """Which log they are from."""
     first: int
     lines: Sequence[str]
 
@@ -52,7 +52,7 @@ class RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Somebody who is sent records."""
+    """A receiver of records."""
 
     address: Address
     token: str = field(default="", repr=False)
@@ -76,12 +76,12 @@ class Receiver:
 
 
 def signature(key: bytes, seconds: int, first: int, body: bytes) -> str:
-    """Return what proves that somebody with the key sent a body at that time, in hexadecimal digits."""
+    """Return the proof that a sender with the key sent a body at that time, in hexadecimal digits."""
     return hmac.new(key, f"{seconds}.{first}.".encode() + body, hashlib.sha256).hexdigest()
 
 
 async def read(client: Client, namespace: str, place: str) -> Receiver:
-    """Return who is named by a Secret, or by a folder, which has a slash in its name; raises NotDelivered."""
+    """Return the receiver in a Secret, or in a folder, which has a slash in its name; raises NotDelivered."""
     if "/" in place:
         values, where = await asyncio.to_thread(_of_folder, Path(place)), f"{place}/{URL}"
     else:

@@ -4,9 +4,9 @@
     open-000000000001-000000000042-1a2b3c4d.jsonl     the one that is not, when there were 42 records
     key-c74f20a3                                      a public key that has signed
 
-Each is put under the condition that there is none of its name (If-None-Match: *). One that is there already
-is read and compared: the same is what we put before somebody stopped us, another one is never overwritten.
-Where to, who and in which region comes from the environment, as for other programs: AWS_ENDPOINT_URL,
+Each is stored only if there is no object of its name (If-None-Match: *). One that is there already
+is read and compared: an equal one is ours, from before we were stopped; a different one is never overwritten.
+Address, credentials and region come from the environment, as for other programs: AWS_ENDPOINT_URL,
 AWS_REGION, AWS_ACCESS_KEY_ID, AWS_WEB_IDENTITY_TOKEN_FILE, or the service of the machine.
 """
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 SCHEME: Final = "s3"
 SHOW_EVERY: Final = timedelta(minutes=1)
-"""How often the end of the log is put, at most: each time is another object."""
+"""How often the end of the log is stored at most, because each time makes another object."""
 TIMEOUT: Final = 60.0
-"""Seconds for one object, with all tries."""
+"""Seconds for one object, including all tries."""
 TRIES: Final = 4
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,64})</Code>")
@@ -49,18 +49,18 @@ class S3Copy:
     """Copies to a bucket."""
 
     def __init__(self, url: str) -> None:
-        """Raise ConfigError where the address is none, or the package for it is missing."""
+        """Raise ConfigError if the address is not valid, or the package for it is missing."""
         self.name = url.rstrip("/")
         self._store = _store(url)
         self._shown_at: datetime | None = None
         self._keys: set[str] = set()
 
     async def keep(self, name: str, data: bytes) -> None:
-        """Put a segment that does not change any more; raises LostTrack where that cannot be."""
+        """Store a segment that does not change any more; raises LostTrack if that is not possible."""
         await self._create(f"{name}.jsonl", data)
 
     async def show(self, newest: Newest, now: datetime) -> bool:
-        """Put what there is besides; return whether that was done, or is too early. Raises LostTrack."""
+        """Store the open segment; return whether that was done, or is too early. Raises LostTrack."""
         if self._shown_at is not None and timedelta(0) <= now - self._shown_at < SHOW_EVERY:
             return False
         for key in newest.keys:
@@ -99,7 +99,7 @@ class S3Copy:
 
 
 def _said(error: Exception) -> str:
-    """Return what went wrong, in the words of the other side as far as they are a code."""
+    """Return the error: the code of the other side, where its answer has one."""
     text = str(error)
     code = found[1] if (found := _CODE.search(text)) else ""
     if code:
@@ -118,7 +118,8 @@ def _store(url: str) -> S3Store:
             f"cannot export the audit log to {url}: the Python package obstore is not installed; install"
             " nodemanager[s3], or use the container image"
         ) from error
-    # No client_options, which would hide those of the environment. As it is, it waits 5 s for a connection
+    # No client_options, which would override those of the environment. As it is, it waits 5 s for a
+    # connection
     # and 30 s for an answer.
     return store.S3Store(
         parts.netloc,

@@ -1,4 +1,4 @@
-"""The checkpoint of the log: signed with the key of the operator, published, handed over to the next key."""
+"""The checkpoint of the log: signed with the operator's key, published, handed over to the next key."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class Signing:
     keys: Keys | None = None
     published: AuditCheckpoint | None = None
     blind: bool = False
-    """Whether this Python can neither sign nor check signatures."""
+    """Whether this Python can neither make nor check signatures."""
 
     async def load(self) -> None:
-        """Read what was published, and the key; why there is none is said in `sound`."""
+        """Read the published checkpoint and the key; if there is none, `sound` has the reason."""
         published = await self._read()
         found, lost_key, unsigned, blind = None, "", "", False
         try:
@@ -59,10 +59,10 @@ class Signing:
             unsigned, blind = str(error), True
         except errors.Forbidden as error:  # rights that are older than this operator: records need no key
             unsigned = f"cannot sign: {error}; give the operator its rights: config/rbac or the chart"
-        # Not before all is known: what was wrong stays so where the API does not answer.
+        # Assigned only now that all is known: if the API does not answer, an earlier fault stays.
         self.published, self.keys, self.blind = published, found, blind
         before, self.sound.lost_key, self.sound.unsigned = self.sound.unsigned, lost_key, unsigned
-        if self.sound.unsigned not in ("", before):  # there may be no object yet that could say so
+        if self.sound.unsigned not in ("", before):  # there may be no object yet that could report it
             log.warning("the audit log is written, and not signed: %s", self.sound.unsigned)
 
     async def _read(self) -> AuditCheckpoint | None:
@@ -84,7 +84,7 @@ class Signing:
         return [*found, *own]
 
     def expected(self) -> dict[int, bytes]:
-        """Return the root that was published, by its size."""
+        """Return the published root, by its size."""
         if self.published is None:
             return {}
         point = checkpoints.read(notes.read(self.published.spec.note).text)
@@ -99,7 +99,7 @@ class Signing:
     async def publish(self, tree: Frontier) -> None:
         """Publish a checkpoint of the log as it is, if it has grown.
 
-        Not of one that was bent: our signature would make what somebody else wrote the history from then on.
+        An altered log is not published: our signature would turn the alteration into history.
         """
         if self.keys is None or self.sound.findings or tree.size <= self.size:
             return
@@ -114,7 +114,7 @@ class Signing:
             self.published = await self._patch({"spec": msgspec.to_builtins(spec)}, "")
 
     async def say(self, status: AuditCheckpointStatus) -> None:
-        """Write the status, if it changed."""
+        """Write the status if it changed."""
         if self.published is None:
             return
         old, new = msgspec.to_builtins(self.published.status), msgspec.to_builtins(status)
@@ -134,9 +134,9 @@ class Signing:
     # Handing over
 
     async def begin_handover(self) -> None:
-        """Make the next key, if somebody asks for one."""
+        """Make the next key, if a person asks for one."""
         if self.keys is None or self.sound.findings:
-            return  # nobody signs now, so nobody can hand over
+            return  # without a key that signs, no handover is possible
         if self.keys.wanted and self.keys.next is None:
             self.keys = await keys.begin_rotation(self.client, self.namespace, self.keys)
 
@@ -155,7 +155,7 @@ class Signing:
         return str(self.keys.next.key) == written
 
     async def end_handover(self, written: str) -> None:
-        """Have the next key sign alone, once the old one has signed the record that names it."""
+        """Let the next key sign alone, once the old one has signed the record that names it."""
         if self.keys is not None and self.hands_over(written):
             self.keys = await keys.end_rotation(self.client, self.namespace, self.keys)
 

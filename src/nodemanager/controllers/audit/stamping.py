@@ -1,4 +1,4 @@
-"""Whether the API writes down who asks for something: a condition beside those of the log."""
+"""Whether the API records who makes requests: a condition beside those of the log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nodemanager.kube.objects import Resource, Untyped
 RIGHTS: Final = tuple(
     Right(one, ("get",), names=(stamp_policy.STAMPING,)) for one in (MUTATING_POLICIES, MUTATING_BINDINGS)
 )
-"""To read the two objects that are ours, and no other policies."""
+"""To read the two policy objects that are ours, and no others."""
 NOT_ALLOWED: Final = "CannotTell"
 MAX_MESSAGE: Final = 1000
 
@@ -25,7 +25,7 @@ class _NotServed(Exception):
 
 
 async def condition(client: Client) -> Condition:
-    """Ask the API whether users are stamped, and return what to say of it."""
+    """Ask the API whether it stamps users, and return the condition."""
     policy = binding = None
     served = True
     try:
@@ -46,7 +46,7 @@ async def _read(client: Client, resource: Resource[Untyped]) -> Untyped | None:
     except errors.NotFound as error:
         if error.details.name == stamp_policy.STAMPING:
             return None
-        raise _NotServed from error  # who has the kind names the object that is missing
+        raise _NotServed from error  # if the kind exists, the message names the missing object
 
 
 def _condition(status: str, reason: str, message: str) -> Condition:

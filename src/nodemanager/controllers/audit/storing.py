@@ -1,4 +1,4 @@
-"""The log in the API: read whole when an operator begins, and added to by one writer at a time.
+"""The log in the API: read completely when an operator begins, then extended by one writer at a time.
 
 A segment is created under the name of its index, and added to with the resourceVersion that was read last. So
 of two operators that both think they lead, one is refused, reads again, and goes on behind the other: the log
@@ -27,12 +27,12 @@ PAGE: Final = 50
 
 
 class LostTrack(Exception):
-    """Somebody else has written, or it is not known whether we have: what is stored has to be read again."""
+    """Another writer was faster, or the fate of our write is unknown: the store must be read again."""
 
 
 @dataclass(slots=True)
 class StoredSegment:
-    """What is known of a segment that is in the API."""
+    """What is known about a segment in the API."""
 
     index: int
     version: str
@@ -50,10 +50,10 @@ class LogStore:
     tail: Tail = segments.EMPTY
     stored: dict[int, StoredSegment] = field(default_factory=dict)
     sure: bool = False
-    """Whether what is stored is what we think: not while a write is on its way, whose answer may be lost."""
+    """Whether we know what is stored: not during a write, whose answer may be lost."""
 
     async def read(self, each: Callable[[AuditSegment], None]) -> None:
-        """Read all segments in their order; have `each` look at them; go on from the last one."""
+        """Read all segments in order, call `each` with them, and take the log's end from the last one."""
         found: dict[int, StoredSegment] = {}
         last: AuditSegmentSpec | None = None
         token = ""
@@ -80,7 +80,7 @@ class LogStore:
         return specs
 
     async def seal(self, at: str, sign: Sign) -> None:
-        """End the last segment, if it is open; the next record begins another one. Raises LostTrack."""
+        """Close the last segment, if it is open; the next record begins another one. Raises LostTrack."""
         last = self.tail.spec
         if last is None or last.sealed is not None:
             return

@@ -2,9 +2,9 @@
 
 a checkpoint is published  ->  signed records behind the position, a segment at a time  ->  the new position
 
-Nothing waits in memory: what is not delivered yet is in the log, so a receiver that is away holds up nobody,
-and nothing is lost when we are killed. The position is in the status of the AuditCheckpoint, written after
-each delivery; who is killed in between delivers the same records again, with the same numbers.
+Records do not wait in memory: the log has them until they are delivered. So a receiver that is away delays
+no other work, and a kill loses no record. The position is in the status of the AuditCheckpoint, written after
+each delivery; after a kill in between, the same records are delivered again, with the same numbers.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from nodemanager.runtime.cache import Cache
 
 log = logging.getLogger("nodemanager.operator.audit")
 SETTLE_SECONDS: Final = 1.0
-"""How long we wait for more, so that what happens at about the same time is one delivery."""
+"""How long to wait for more records, so that those of about the same time are one delivery."""
 RETRY_SECONDS: Final = 2.0
 MAX_RETRY_SECONDS: Final = 300.0
 PAGE: Final = 50
 
 
 class Webhook:
-    """Follows the log, and sends what is signed."""
+    """Follows the log, and sends signed records."""
 
     name = "audit webhook"
 
@@ -57,9 +57,9 @@ class Webhook:
         self._changed = asyncio.Event()
         self._published.subscribe(lambda _change: self._changed.set())
         self._position: int | None = None
-        """How many records were delivered; None = it was not read yet."""
+        """How many records were delivered; None = not read yet."""
         self._uid = ""
-        """Which checkpoint the position is of: another one is that of another log."""
+        """The checkpoint to which the position belongs: another one means another log."""
         self._index = 0
         """Where the next record was last found."""
         self._failures = 0
@@ -83,7 +83,7 @@ class Webhook:
         return found.spec.size if found is not None else 0
 
     async def run(self) -> None:
-        """Deliver until cancelled; where nobody is to be told, wait for that."""
+        """Deliver until cancelled; without a receiver, wait for one."""
         if not self._place:
             await asyncio.Event().wait()
         while True:
@@ -98,7 +98,7 @@ class Webhook:
             await asyncio.sleep(SETTLE_SECONDS)
 
     async def deliver(self) -> None:
-        """Deliver all that is signed; raises NotDelivered, or KubeError."""
+        """Deliver everything that is signed; raises NotDelivered, or KubeError."""
         published = await self._read()
         if published is None or self._position is None:
             return
@@ -112,7 +112,7 @@ class Webhook:
             await self._say(WebhookState(delivered=self._position, at=times.rfc3339(self._now())))
 
     async def _read(self) -> AuditCheckpoint | None:
-        """Return what is published, and take the position from it where we do not know it."""
+        """Return the published checkpoint, and take the position from it if we do not know it."""
         try:
             found = await self._client.get(AUDIT_CHECKPOINTS, NAME, self._namespace)
         except errors.NotFound:
@@ -120,13 +120,13 @@ class Webhook:
         said = found.status.webhook.delivered if found.status.webhook is not None else 0
         gone_back = (
             self._position is None or self._position > found.spec.size
-        )  # as after a restore of the API
+        )  # for example after the API was restored from a backup
         if gone_back or self._uid != found.metadata.uid:
             self._position, self._uid, self._index = min(said, found.spec.size), found.metadata.uid, 0
         return found
 
     async def _next(self, position: int, end: int) -> tuple[int, list[str]]:
-        """Return records from a position on: those of one segment that are signed."""
+        """Return records from a position on: the signed ones of one segment."""
         segment = await self._segment(position)
         if segment is None:
             raise NotDelivered(
@@ -142,7 +142,7 @@ class Webhook:
         return position, segments.lines_of(spec)[position - spec.first : end - spec.first]
 
     async def _segment(self, position: int) -> AuditSegment | None:
-        """Return the segment with a record, or the first one behind it."""
+        """Return the segment with a record, or the first one after it."""
         for index in (self._index, self._index + 1):
             try:
                 found = await self._client.get(AUDIT_SEGMENTS, name_of(index), self._namespace)
@@ -174,7 +174,7 @@ class Webhook:
 
     async def _say(self, state: WebhookState) -> None:
         said: dict[str, object] = {"delivered": state.delivered, "failure": state.failure or None}
-        if state.at:  # that of the last delivery stays while others fail
+        if state.at:  # the time of the last delivery stays while others fail
             said["at"] = state.at
         patch = MergePatch({"status": {"webhook": said}})
         await self._client.patch(AUDIT_CHECKPOINTS, NAME, self._namespace, patch, subresource="status")

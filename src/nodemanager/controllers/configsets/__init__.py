@@ -1,4 +1,4 @@
-"""The roll-up of what hosts report of each ConfigSet."""
+"""Sums up what hosts report about each ConfigSet."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     ManagedNode.status.configsets of all hosts  ->  ConfigSet.status.nodes and conditions
     what the set itself declares                ->  its condition Invalid (see `validity`)
 
-One writer instead of every host: with many, each would overwrite the condition that another one wrote.
+There is one writer instead of one per host, because hosts would overwrite each other's condition.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from nodemanager.api.common import enforcement, matching, set_reports
+from nodemanager.api.common import enforcement, matching, node_conditions, set_reports
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus, NodeCounts
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode, is_held, is_silent
 from nodemanager.client.subresources import write_status
@@ -29,21 +29,21 @@ from nodemanager.runtime.cache import Cache, Change
 from nodemanager.runtime.controller import Reconcile, ReconcileResult, Retry
 
 SETTLE_SECONDS = 0.5
-"""Hosts report at about the same time; their reports are counted together."""
+"""Hosts report at about the same time, so their reports are counted together."""
 STATUS_SECONDS = 30.0
-"""Only the status of a set changed: by us, or by somebody with whom we do not race (agents of the Go project
+"""A change of only a set's status was ours, or by a writer with whom we do not race (agents of the Go project
 write a condition of their own, and would answer at network speed)."""
 COUNTS_SECONDS = 2.0
-"""So often counts and names of hosts are written at most: all agents read each write, with the whole set.
-What somebody may wait for, such as Ready, is written at once."""
+"""Counts and names of hosts are written at most this often, as all agents read each write, with the whole
+set. Conditions such as Ready, which a user may wait for, are written at once."""
 MAX_WAYS = 1024
-"""Characters about how hosts are chosen, as in the schema."""
+"""Most characters about how hosts are chosen, as in the schema."""
 MAX_NAMED = 5
-"""Hosts that a message names before it only counts."""
+"""How many hosts a message names before it only counts."""
 
 
 class ConfigSetRollup:
-    """Keeps `status` of every ConfigSet equal to what the hosts say of it."""
+    """Keeps `status` of every ConfigSet equal to the reports of the hosts."""
 
     def __init__(
         self,
@@ -59,10 +59,10 @@ class ConfigSetRollup:
         self._validity = validity
         self._now = now
         self._written: dict[ObjectKey, float] = {}
-        """When a status was written last, by the clock that never jumps."""
+        """When a status was written last, by the monotonic clock."""
 
     async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
-        """Count, and write the status if it says anything new."""
+        """Count, and write the status if it changed."""
         config_set = self._config_sets.get(key)
         if config_set is None or config_set.metadata.deletion_timestamp:
             self._written.pop(key, None)
@@ -77,7 +77,7 @@ class ConfigSetRollup:
         try:
             if await write_status(self._client, CONFIG_SETS, config_set, config_set.status, wanted):
                 self._written[key] = clock
-        except errors.Conflict:  # such as the rollout, which is another one's part of the status
+        except errors.Conflict:  # such as the rollout, a part of the status that another controller writes
             raise Retry(SETTLE_SECONDS, "somebody else wrote the status meanwhile") from None
         return None
 
@@ -95,7 +95,7 @@ def build(context: ControllerContext) -> Reconcile:
 
 
 def on_config_set(change: Change[ConfigSet], _caches: Caches) -> Iterator[Wake]:
-    """Wake a set at once for what it declares, and after a while for its status."""
+    """Wake a set at once for its spec, and after a while for its status."""
     if change.new is None:
         return
     same = change.old is not None and _declares_the_same(change.old, change.new)
@@ -119,7 +119,7 @@ def affected(change: Change[ManagedNode], config_sets: Iterable[ConfigSet]) -> l
     """Return the ConfigSets whose counts a change of a host may change."""
     states = [node for node in (change.old, change.new) if node is not None]
     reported = {entry.name for node in states for entry in node.status.configsets}
-    if not states:  # one that could never be read
+    if not states:  # a set that could never be read
         return []
     moved = len(states) == 1 or _counted_as(states[0]) != _counted_as(states[1])
     return [
@@ -131,7 +131,7 @@ def affected(change: Change[ManagedNode], config_sets: Iterable[ConfigSet]) -> l
 
 
 def _counted_as(node: ManagedNode) -> tuple[dict[str, str], bool, bool]:
-    """Return what decides, besides its reports, which sets a host counts for and how."""
+    """Return what decides, besides its reports, for which sets a host counts, and how."""
     return node.metadata.labels, is_silent(node), is_held(node)
 
 
@@ -163,7 +163,7 @@ def summarise(
 
 
 def _is_only_counted(old: ConfigSetStatus, new: ConfigSetStatus) -> bool:
-    """Tell whether a status differs at most in how many hosts there are of a kind, and in their names."""
+    """Tell whether two statuses differ only in the numbers and names of hosts."""
     said = [
         (
             one.observed_generation,
@@ -181,19 +181,19 @@ def _shortened(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Hosts:
-    """The names of the hosts that a set is meant for, by how it went there."""
+    """The names of the hosts of a set, by how it went there."""
 
     applied: list[str]
     failed: list[str]
     conflicted: list[str]
     waiting: list[str]
-    """Those that have yet to apply all of it, or cannot for a conflict."""
+    """Hosts that have not applied all of it yet, or cannot because of a conflict."""
     silent: list[str]
-    """What they reported before counts no more."""
+    """Silent hosts, whose earlier reports do not count any more."""
     held: list[str]
-    """Those where it waits for the end of a hold, whatever else is the matter there."""
+    """Hosts on which it waits for the end of a hold, even if something else is wrong there."""
     shut: list[str]
-    """Those where it waits for its window to open."""
+    """Hosts on which it waits for its window to open."""
 
     @classmethod
     def of(cls, config_set: ConfigSet, nodes: Sequence[ManagedNode]) -> _Hosts:
@@ -247,9 +247,9 @@ def _ready(hosts: _Hosts, generation: int) -> Condition:
 
 def _conflicted(hosts: list[str], generation: int) -> Condition:
     return Condition(
-        type=conditions.CONFLICTED,
+        type=node_conditions.CONFLICTED,
         status=conditions.TRUE if hosts else conditions.FALSE,
-        reason=conditions.RESOURCE_CONFLICT if hosts else conditions.NO_CONFLICT,
+        reason=node_conditions.RESOURCE_CONFLICT if hosts else node_conditions.NO_CONFLICT,
         message=f"another ConfigSet says otherwise on {_named(hosts)}" if hosts else "",
         observed_generation=generation,
     )

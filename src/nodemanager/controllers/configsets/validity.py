@@ -1,6 +1,6 @@
 """Whether what a ConfigSet declares can work at all: its condition `Invalid`.
 
-Nothing is refused for it. Hosts that cannot render a template say so, too, but each for itself and later.
+The set is not refused. Hosts that cannot render a template report it, too, but each for itself and later.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from nodemanager.plan.lint.findings import Finding
 from nodemanager.rendering.renderer import Rendering
 
 INVALID: Final = "Invalid"
-"""Condition type: some of what the set declares cannot work on any host."""
+"""Condition type: some declarations of the set cannot work on any host."""
 NOT_CHECKED: Final = "NotChecked"
-"""Reason of Invalid=Unknown: templates could not be read for now; the message says why."""
+"""Reason of Invalid=Unknown: templates cannot be read at the moment; the message says why."""
 FINDINGS: Final = "Findings"
 """Reason of Invalid=True; the message says what and where."""
 WARNINGS: Final = "Warnings"
-"""Reason of Invalid=False: it can work, but some of it is most likely not meant so."""
+"""Reason of Invalid=False: the set can work, but some of it is most likely a mistake."""
 NO_FINDINGS: Final = "NoFindings"
 """Reason of Invalid=False."""
 
@@ -33,7 +33,7 @@ MAX_KNOWN: Final = 4096
 
 
 class Validity:
-    """Judges ConfigSets; one that is as it was is not read again."""
+    """Judges ConfigSets; an unchanged one is not read again."""
 
     def __init__(self, renderer: Rendering) -> None:
         self._renderer = renderer

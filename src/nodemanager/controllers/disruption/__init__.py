@@ -1,7 +1,7 @@
-"""Kubernetes Nodes of hosts that are worked on: kept free of pods meanwhile, and given back.
+"""Kubernetes Nodes of hosts that are worked on: kept free of pods meanwhile, and given back afterwards.
 
-Shared by the controllers that work on hosts. The rights for it are given separately: without them, a host
-that is a Kubernetes Node is not begun with.
+The controllers that work on hosts share this. Its rights are granted separately: without them, no work
+begins on a host that is a Kubernetes Node.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RIGHTS: Final = (
 )
 """Opt-in: config/rbac/operator-disruption.yaml, or operator.disruption of the chart."""
 GRANT: Final = "kubectl apply -f config/rbac/operator-disruption.yaml, or operator.disruption of the chart"
-"""How somebody gives them."""
+"""How a person grants them."""
 
 REGISTRATION: Final = Registration(
     name="cordons",

@@ -1,8 +1,8 @@
-"""Gives Nodes back that are cordoned in our name for work that nobody does any more.
+"""Gives Nodes back that are still cordoned in our name after the work has ended.
 
 A visit to a host is written on its ManagedNode before its Node is cordoned, and taken from there after the
 Node was given back. So a Node that is marked as ours, with no such visit, belongs to a host that was deleted
-meanwhile, or made anew. Whoever is asked last is the API itself, not what we remember of it.
+meanwhile, or made anew. Before it acts, it asks the API itself and does not trust its cache.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ SETTLE_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ForgottenCordons:
-    """Looks for them when a Node is marked or a host goes away, and now and then."""
+    """Looks for such Nodes when a Node is marked or a host goes away, and from time to time."""
 
     client: Client
     nodes: Cache[Node]
     hosts: Cache[ManagedNode]
 
     async def reconcile(self, _key: ObjectKey) -> None:
-        """Give back what no visit explains."""
+        """Give Nodes back whose cordon no visit explains."""
         for node in self.nodes.values() if not self.nodes.refused else ():
             holder = CordonHolder.read(node.mark)
             if holder is None:
@@ -50,7 +50,7 @@ class ForgottenCordons:
             host = await self.client.get(MANAGED_NODES, name, holder.namespace)
         except errors.NotFound:
             host = None
-        except errors.Forbidden:  # of another namespace, which another operator sees to
+        except errors.Forbidden:  # of another namespace, whose operator cares for it
             return
         if host is not None and visitor(host) == holder.uid:
             return
@@ -68,7 +68,7 @@ def build(context: ControllerContext) -> Reconcile:
 
 
 def on_node(change: Change[Node], _caches: Caches) -> Iterator[Wake]:
-    """Look again when a Node says something new of our cordons."""
+    """Look again when the cordon mark of a Node changes."""
     if (
         change.new is not None
         and change.new.mark
@@ -78,7 +78,7 @@ def on_node(change: Change[Node], _caches: Caches) -> Iterator[Wake]:
 
 
 def on_host(change: Change[ManagedNode], _caches: Caches) -> Iterator[Wake]:
-    """Look again when a visit is over, for whatever reason."""
+    """Look again when a visit has ended, for any reason."""
     before = visitor(change.old) if change.old is not None else ""
     if before and before != (visitor(change.new) if change.new is not None else ""):
         yield Wake(THE_ONE, SETTLE_SECONDS)

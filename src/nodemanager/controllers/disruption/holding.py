@@ -1,6 +1,6 @@
 """Nodes that are held for work on their host: cordoned in our name, emptied, and given back.
 
-Everything here may be repeated at any time, by this process or the next one.
+Every step may be repeated at any time, by this process or the next one.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from nodemanager.kube.selectors import LabelSelector
 
 
 class CordonHolder(msgspec.Struct, frozen=True, omit_defaults=True):
-    """For whose work a Node is cordoned, as its annotation says it in JSON."""
+    """The work for which a Node is cordoned, as its annotation says in JSON."""
 
     namespace: str
     maintenance: str
     uid: str
-    """Of the maintenance: another one of the same name is another holder."""
+    """The uid of the maintenance: another one of the same name is another holder."""
     generation: int = 0
     since: str = ""
 
     @classmethod
     def read(cls, text: str | None) -> CordonHolder | None:
-        """Return what an annotation says; None where it is not one of ours."""
+        """Return the holder in an annotation; None if it is not one of ours."""
         try:
             return msgspec.json.decode(text, type=cls) if text else None
         except (msgspec.MsgspecError, UnicodeError):
@@ -61,31 +61,31 @@ class DrainRules:
     selector: LabelSelector | None = None
     grace_period: int | None = None
     asked_at: datetime | None = None
-    """When pods may ask for time, now; None: they may not."""
+    """The time at which pods may ask for time; None: they may not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What is left on a Node after its pods were asked to leave, once."""
+    """What is left on a Node after its pods were asked once to leave."""
 
     blocked: Mapping[str, str]
-    """Why each pod that has to leave is still there; nothing = the Node is drained."""
+    """Why each pod that has to leave is still there; empty = the Node is drained."""
     pause: float = 0.0
-    """For how long the server asked not to be asked again."""
+    """For how long the server wants no other request."""
     unmanaged: tuple[str, ...] = ()
-    """Pods that stay, and restart with the host, because nobody would start them elsewhere."""
+    """Pods that stay, and restart with the host, because no controller would start them elsewhere."""
     said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeHold:
-    """One Node, held for one maintenance. What we lack the right for is raised as Forbidden."""
+    """One Node, held for one maintenance. A missing right raises Forbidden."""
 
     client: Client
     name: str
     holder: CordonHolder
     unanswered: Unanswered = field(default_factory=Unanswered)
-    """Evictions that hang, of all Nodes."""
+    """Evictions without an answer, of all Nodes."""
 
     async def node(self) -> Node | None:
         """Return the Node as it is now, if there is one."""
@@ -95,14 +95,14 @@ class NodeHold:
             return None
 
     async def cordon(self) -> bool:
-        """Keep new pods away; tell whether that is our doing. False: no Node, or others cordoned it."""
+        """Keep new pods away; tell whether we did that. False: there is no Node, or others cordoned it."""
         try:
             return await node_draining.cordon(self.client, self.name, self.holder.mark)
         except errors.NotFound:
             return False
 
     async def drain(self, rules: DrainRules) -> Drained:
-        """Ask the pods of the Node to leave, once, and return which are still there."""
+        """Ask the pods of the Node to leave once, and return those that are still there."""
         found = await node_draining.pods_of(self.client, self.name)
         left = tuple(pods.full_name(pod) for pod in found if pods.stays_unmanaged(pod))
         leaving = [pod for pod in found if pods.has_to_leave(pod) and _is_meant(pod, rules.selector)]
@@ -115,14 +115,15 @@ class NodeHold:
         return Drained(asked.blocked, asked.pause, left, str(asked))
 
     async def release(self) -> bool:
-        """Undo our cordon, nobody else's, and what we said of it; tell whether there was one."""
+        """Undo our cordon and our conditions, but no cordon of others; tell whether we had one."""
         await self.say({})
         return await node_draining.uncordon(self.client, self.name, self.holder.mark)
 
     async def say(self, holding: Mapping[str, str]) -> None:
-        """Have the conditions of KEP-5683 hold that are named, with their messages, and none of the others.
+        """Set the named KEP-5683 conditions to True, with their messages, and all others to False.
 
-        One that never held is not written. Without the right to, nothing is said: nobody depends on it.
+        A condition that was never True is not written. Without the right, no condition is written: none is
+        essential.
         """
         node = await self.node()
         if node is None:
@@ -139,14 +140,14 @@ class NodeHold:
 
 
 def visitor(host: ManagedNode) -> str:
-    """Return the uid of the maintenance that keeps the Node of a host cordoned; empty = none does.
+    """Return the uid of the maintenance that keeps the Node of a host cordoned; empty = there is none.
 
-    One that ended as Halted does: nobody knows how the host is.
+    A visit that ended as Halted keeps it, because the state of the host is unknown.
     """
     claim = claims.decode(host.metadata.annotations.get(ANNOTATION_VISIT))
     if not isinstance(claim, Claim) or not (claim.holds or claim.state is State.HALTED):
         return ""
-    return "" if claim.repairs else claim.uid  # a turn to put back what drifted cordons nothing
+    return "" if claim.repairs else claim.uid  # a turn to repair drift cordons no Node
 
 
 def _is_meant(pod: dict[str, Any], selector: LabelSelector | None) -> bool:
@@ -154,13 +155,13 @@ def _is_meant(pod: dict[str, Any], selector: LabelSelector | None) -> bool:
 
 
 def _asking(leaving: Iterable[dict[str, Any]], now: datetime | None) -> dict[str, str]:
-    """Return pods that have begun to ask for time since their host was begun with."""
+    """Return pods that began to ask for time after the visit of their host began."""
     asked = {pods.full_name(pod): protection(pod, now) for pod in leaving} if now is not None else {}
     return {name: f"it asks for time: {one.object}" for name, one in asked.items() if one is not None}
 
 
 def condition(kind: str, message: str | None, holder: CordonHolder) -> dict[str, str]:
-    """Return a condition as we write it; without a message it does not hold any more."""
+    """Return a condition as we write it; without a message it is False."""
     return {
         "type": kind,
         "status": "False" if message is None else "True",

@@ -1,4 +1,4 @@
-"""Kubernetes Nodes, with what we look at and no more: a cluster may have thousands, and each is large."""
+"""Kubernetes Nodes, reduced to the fields that we use: a cluster may have thousands, and each is large."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import msgspec
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 
 CORDONED: Final = "maintenance.nodemanager/cordoned-by"
-"""Annotation of a Node: for whose work on the host of the same name it is cordoned."""
+"""Annotation of a Node: the work on its host for which the Node is cordoned."""
 READY: Final = "Ready"
 DRAIN_IN_PROGRESS: Final = "DrainInProgress"
 DRAINED: Final = "Drained"
 MAINTENANCE_IN_PROGRESS: Final = "MaintenanceInProgress"
 LIFECYCLE: Final = (DRAIN_IN_PROGRESS, DRAINED, MAINTENANCE_IN_PROGRESS)
-"""Conditions of a Node by which Kubernetes itself speaks of maintenance (KEP-5683), while we hold it."""
+"""Conditions of a Node by which Kubernetes itself announces maintenance (KEP-5683), while we hold it."""
 MAINTENANCE_PLANNED: Final = "MaintenancePlanned"
-"""And the one by which it does before that."""
+"""The condition that announces maintenance before that."""
 REASON: Final = "NodeMaintenance"
-"""Reason of conditions that are ours."""
+"""The reason of our conditions."""
 _KEPT: Final = (READY, *LIFECYCLE, MAINTENANCE_PLANNED)
 
 
 class NodeCondition(Struct):
-    """Of a condition, whether it holds; of one that says that maintenance is planned, also who says so."""
+    """Whether a condition is True; for planned maintenance also who set it."""
 
     type: str = ""
     status: str = ""
@@ -32,14 +32,14 @@ class NodeCondition(Struct):
     message: str = ""
 
     def __post_init__(self) -> None:
-        """Let go of what kubelets explain of every Node."""
+        """Drop the explanations of kubelets, which every Node has."""
         if self.type != MAINTENANCE_PLANNED:
             msgspec.structs.force_setattr(self, "reason", "")
             msgspec.structs.force_setattr(self, "message", "")
 
 
 class NodeInfo(Struct):
-    """Of what the kubelet says, in which boot it says so."""
+    """The boot id that the kubelet reports."""
 
     boot_id: str = msgspec.field(default="", name="bootID")
 
@@ -65,7 +65,7 @@ class Node(Struct):
     status: NodeStatus = NodeStatus()
 
     def __post_init__(self) -> None:
-        """Let go of what others noted on it."""
+        """Drop the annotations and conditions of others."""
         noted = {key: value for key, value in self.metadata.annotations.items() if key == CORDONED}
         self._set("metadata", msgspec.structs.replace(self.metadata, annotations=noted))
         said = [one for one in self.status.conditions if one.type in _KEPT]
@@ -75,23 +75,23 @@ class Node(Struct):
         msgspec.structs.force_setattr(self, name, value)
 
     def says(self, condition: str) -> bool:
-        """Tell whether a condition holds."""
+        """Tell whether a condition is True."""
         return any(one.type == condition and one.status == "True" for one in self.status.conditions)
 
     @property
     def is_ready(self) -> bool:
-        """Whether the kubelet says that it is; True where there is none to say so."""
+        """Whether the kubelet reports that the Node is ready; True if there is no report."""
         return all(one.status == "True" for one in self.status.conditions if one.type == READY)
 
     @property
     def planned(self) -> str:
-        """What the operator wrote about planned maintenance; empty = nothing, or somebody else wrote it."""
+        """What the operator wrote about planned maintenance; empty = nothing, or others wrote it."""
         said = (one for one in self.status.conditions if one.type == MAINTENANCE_PLANNED)
         return next((one.message for one in said if one.status == "True" and one.reason == REASON), "")
 
     @property
     def mark(self) -> str | None:
-        """Who of us cordoned it."""
+        """The mark that says which work of ours cordoned it."""
         return self.metadata.annotations.get(CORDONED)
 
 

@@ -1,7 +1,7 @@
-"""Says on Nodes that maintenance is planned for them: those of the hosts that come next in a run.
+"""Announces planned maintenance on the Nodes of the hosts that come next in a run.
 
-Whoever keeps data on a Node hears of it before pods are asked to leave (KEP-5683). What others say there is
-left alone. Nothing is remembered: the status of maintenances has what should be said, Nodes what is said.
+Programs with data on a Node hear of it before pods are asked to leave (KEP-5683). Conditions of others are
+left alone. It needs no memory: the status of maintenances has the plan, and Nodes have what was announced.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from nodemanager.runtime.controller import Reconcile
 
 @dataclass(frozen=True, slots=True)
 class PlannedMaintenance:
-    """Looks at all Nodes when others come next."""
+    """Looks at all Nodes when the next hosts of a run change."""
 
     client: Client
     nodes: Cache[Node]
     maintenances: Cache[NodeMaintenance]
 
     async def reconcile(self, _key: ObjectKey) -> None:
-        """Say what is planned, and nothing that is not."""
+        """Write the announcements that are due, and remove the others."""
         if self.nodes.refused:
             return
         wanted = self._wanted()
@@ -45,7 +45,7 @@ class PlannedMaintenance:
                 await self._say(name, None, author)
 
     def _wanted(self) -> dict[str, CordonHolder]:
-        """Return for whom maintenance is planned, by Node."""
+        """Return the maintenance that is planned for each Node."""
         found: dict[str, CordonHolder] = {}
         for one in self.maintenances.values():
             meta, plan = one.metadata, one.status.plan
@@ -56,7 +56,7 @@ class PlannedMaintenance:
         return found
 
     async def _author(self, said: str) -> CordonHolder | None:
-        """Return for whom we said so; None: that is for the operator of another namespace to take back."""
+        """Return the maintenance that we announced; None: another namespace's operator has to remove it."""
         namespace, _, name = said.partition(":")[0].partition("/")
         found = self.maintenances.get(ObjectKey(namespace, name))
         if found is None:
@@ -66,11 +66,11 @@ class PlannedMaintenance:
                 return CordonHolder(namespace, name, "")
             except errors.KubeError:
                 return None
-            return None  # the cache has not heard of it yet
+            return None  # the cache does not have it yet
         return CordonHolder(namespace, name, found.metadata.uid)
 
     async def _say(self, node: str, message: str | None, holder: CordonHolder) -> None:
-        """Write the condition. Without the right to, nothing is said: nobody depends on it."""
+        """Write the condition. Without the right, none is written: it is not essential."""
         body = StrategicPatch({"status": {"conditions": [condition(MAINTENANCE_PLANNED, message, holder)]}})
         try:
             await self.client.patch(core.NODES, node, "", body, subresource="status")
@@ -85,13 +85,13 @@ def build(context: ControllerContext) -> Reconcile:
 
 
 def on_maintenance(change: Change[NodeMaintenance], _caches: Caches) -> Iterator[Wake]:
-    """Look again when others come next."""
+    """Look again when the next hosts of a maintenance change."""
     if (_coming(change.old) or _coming(change.new)) and _coming(change.old) != _coming(change.new):
         yield Wake(THE_ONE)
 
 
 def on_node(change: Change[Node], _caches: Caches) -> Iterator[Wake]:
-    """Look again when a Node says something else of what is planned."""
+    """Look again when a Node's announcement changes."""
     before, after = (one.planned if one is not None else "" for one in (change.old, change.new))
     if before != after:
         yield Wake(THE_ONE, SETTLE_SECONDS)

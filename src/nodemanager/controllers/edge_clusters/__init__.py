@@ -1,4 +1,4 @@
-"""Says of every EdgeCluster how the site is, from what it sees. It turns no screw: see docs/edge.md.
+"""Reports the state of the site in every EdgeCluster. It only looks and changes nothing: see docs/edge.md.
 
 Part of the operator only where somebody asks for it: `nodemanager operator --edge`.
 """
@@ -22,11 +22,11 @@ REGISTRATION: Final = Registration(
     watches=(
         WatchedKind(EDGE_CLUSTERS, reconciling.on_cluster),
         WatchedKind(EDGE_PROFILES, reconciling.on_profile),
-        WatchedKind(MANAGED_NODES, nobody),  # looked at again and again anyway
+        WatchedKind(MANAGED_NODES, nobody),  # every site is looked at again and again anyway
         WatchedKind(NODE_TASKS, nobody),
-        WatchedKind(LEASES, nobody),  # the operator watches them anyway, to tell who is silent
+        WatchedKind(LEASES, nobody),  # the operator watches them anyway, to notice silent hosts
     ),
     build=reconciling.build,
-    concurrency=4,  # a site whose storage does not answer must not keep the others waiting
+    concurrency=4,  # a site whose storage does not answer must not delay the others
     rights=(Right(EDGE_CLUSTERS, ("patch",), "status"), REPORTING),
 )

@@ -1,4 +1,4 @@
-"""Reads the Nodes of Kubernetes of a site, each by its name: whether pods are kept from them, and no more."""
+"""Reads the Kubernetes Nodes of a site, each by its name, and only for what keeps pods away."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from nodemanager.kube import object_names
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 
 AT_ONCE: Final = 8
-"""A large site is not asked for all at once."""
+"""How many Nodes are asked for at once, as a site may be large."""
 
 
 class Taint(Struct):
-    """What keeps pods away that do not tolerate it."""
+    """A taint: it keeps away pods that do not tolerate it."""
 
     key: str = ""
     value: str = ""
@@ -31,14 +31,14 @@ class Taint(Struct):
 
 
 class NodeTaints(Struct):
-    """What keeps pods away."""
+    """The taints of a Node."""
 
     unschedulable: bool = False
     taints: list[Taint] | None = None
 
 
 class TaintedNode(Struct):
-    """`v1` Node, as far as it is looked at."""
+    """`v1` Node, with the fields that we use."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeTaints = NodeTaints()
@@ -48,16 +48,16 @@ NODES: Final = Resource("", "v1", "Node", "nodes", TaintedNode, namespaced=False
 
 
 def rights(spec: EdgeProfileSpec) -> list[Right]:
-    """Return what is needed for that: a profile does not know the names of the nodes of its sites."""
+    """Return the rights for that: a profile does not know the names of its sites' nodes."""
     return [Right(NODES, ("get",))] if spec.topology.observe_nodes else []
 
 
 async def read(client: Client, names: Iterable[str]) -> dict[str, SeenNode]:
-    """Read these Nodes; one that cannot be read hinders no other."""
+    """Read these Nodes; an unreadable one does not affect the others."""
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def one(name: str) -> SeenNode:
-        # A name is what somebody left in a ConfigMap: it must not lead to another object.
+        # A name comes from a ConfigMap of others: it must not lead to another object.
         if not object_names.is_object_name(name):
             return SeenNode(Read(UNREADABLE, message="it cannot be the name of a Node"))
         async with turns:

@@ -1,7 +1,7 @@
 """Looks at storage and virtual machines of a site through their backends: what a profile names, and only
 that.
 
-Connections are made for one look: it is a few requests every ten seconds, and a certificate that was
+Connections last for one look: there are only a few requests every ten seconds, and a certificate that was
 renewed, or a profile that was edited, counts from the next look on.
 """
 
@@ -31,7 +31,7 @@ SECONDS: Final = 30.0
 
 
 def rights(spec: EdgeProfileSpec) -> list[Right]:
-    """Return what is needed for that in the operator's own namespace, and outside of any."""
+    """Return the rights for that in the operator's own namespace, and for objects without a namespace."""
     wanted = spec.storage
     found: list[Right] = []
     if wanted.linstor is not None and wanted.linstor.secret:
@@ -43,13 +43,13 @@ def rights(spec: EdgeProfileSpec) -> list[Right]:
 
 
 def rights_in(spec: EdgeProfileSpec) -> dict[str, list[Right]]:
-    """Return what is needed in other namespaces."""
+    """Return the rights for that in other namespaces."""
     spaces = spec.kubevirt.namespaces if spec.kubevirt is not None else []
     return {one: [Right(INSTANCES, ("list",)), Right(MIGRATIONS, ("list",))] for one in spaces}
 
 
 async def read(client: Client, spec: EdgeProfileSpec, namespace: str) -> SitePartFacts:
-    """Look at all that the profile names; what cannot be seen hinders nothing else."""
+    """Look at all that the profile names; what cannot be seen does not affect the rest."""
     storage, machines = await asyncio.gather(_storage(client, spec, namespace), _machines(client, spec))
     return SitePartFacts(storage, machines)
 
@@ -82,7 +82,7 @@ async def _machines(client: Client, spec: EdgeProfileSpec) -> PartFacts | None:
 
 
 def names(spec: EdgeProfileSpec) -> dict[str, str]:
-    """Return what is looked at, by part, for people."""
+    """Return what is looked at for each part, for people."""
     wanted, found = spec.storage, {}
     said = [f"LINSTOR {wanted.linstor.url}"] if wanted.linstor is not None else []
     said += [f"LinstorCluster {wanted.piraeus}"] if wanted.piraeus else []

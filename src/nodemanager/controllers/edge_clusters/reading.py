@@ -1,7 +1,7 @@
-"""Reads what a profile names of a DaemonSet: by get and list alone, so nobody can tell that it is watched.
+"""Reads what a profile names of a DaemonSet: only by get and list, so the DaemonSet cannot notice it.
 
 It asks again and again instead of watching: `get` is all that it needs of ConfigMaps, by name, and what
-is not there yet, or is called otherwise tomorrow, needs no stream to be built or ended.
+is missing, or gets another name tomorrow, needs no stream to be built or ended.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nodemanager.api.rights.operator_rights import Right
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
 from nodemanager.fleet.edge.decoding import printable
-from nodemanager.fleet.edge.facts import BridgeFacts, Read, SeenDaemonSet
+from nodemanager.fleet.edge.facts import MAX_LISTED, BridgeFacts, Read, SeenDaemonSet
 from nodemanager.kube import core, errors, times
 from nodemanager.kube.core import CONFIG_MAPS, EVENTS
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
@@ -32,20 +32,20 @@ from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 SECONDS: Final = 10.0
 """How long one answer may take."""
 MOST_EVENTS: Final = 1000
-"""A storm of them is not read to its end: whatever is newer than these is not seen, which is said."""
+"""With more Events the newest may be missing; the status then says so."""
 EVENTS_PAGE: Final = 500
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class DaemonSetStatus(Struct):
-    """How many pods there are."""
+    """The numbers of pods."""
 
     desired_number_scheduled: int = 0
     number_ready: int = 0
 
 
 class DaemonSet(Struct):
-    """`apps/v1` DaemonSet, as far as it is looked at."""
+    """`apps/v1` DaemonSet, with the fields that we use."""
 
     metadata: ObjectMeta = ObjectMeta()
     status: DaemonSetStatus = DaemonSetStatus()
@@ -55,7 +55,7 @@ DAEMON_SETS: Final = Resource("apps", "v1", "DaemonSet", "daemonsets", DaemonSet
 
 
 def rights(bridge: Bridge) -> list[Right]:
-    """Return what is needed to read all of that, in the namespace of the DaemonSet."""
+    """Return the rights to read all of that, in the namespace of the DaemonSet."""
     names = bridge.state.config_map, bridge.heartbeats.config_map
     found = [Right(CONFIG_MAPS, ("get",), names=tuple(dict.fromkeys(names)))]
     found += [Right(DAEMON_SETS, ("list",))] if bridge.daemon_set else []
@@ -63,7 +63,7 @@ def rights(bridge: Bridge) -> list[Right]:
 
 
 async def read(client: Client, bridge: Bridge) -> BridgeFacts:
-    """Read all that the profile names, side by side; what cannot be read hinders nothing else."""
+    """Read all that the profile names in parallel; what cannot be read does not affect the rest."""
     space = bridge.namespace
 
     async def config_map(name: str) -> Read:
@@ -75,7 +75,8 @@ async def read(client: Client, bridge: Bridge) -> BridgeFacts:
 
     async def daemon_sets() -> Read:
         if bridge.daemon_set is not None:
-            sets.extend(_seen(one) for one in (await client.list(DAEMON_SETS, Selection(space))).items)
+            found = await client.list(DAEMON_SETS, Selection(space), most=MAX_LISTED)
+            sets.extend(_seen(one) for one in found.items)
         return Read()
 
     async def warnings() -> Read:
@@ -97,7 +98,7 @@ async def read(client: Client, bridge: Bridge) -> BridgeFacts:
 
 
 async def _warnings(client: Client, space: str, component: str) -> tuple[list[core.Event], bool]:
-    """Return Events by the order of their names, which is not that of time, and whether these are all."""
+    """Return Events ordered by name, which is not the order in time, and whether these are all."""
     chosen = Selection(space, fields=f"source={component},type=Warning")
     found: list[core.Event] = []
     token = ""
@@ -110,7 +111,7 @@ async def _warnings(client: Client, space: str, component: str) -> tuple[list[co
 
 
 async def answer(ask: Callable[[], Awaitable[Read]]) -> Read:
-    """Return what is read, or why nothing is."""
+    """Return the answer, or why there is none."""
     try:
         async with asyncio.timeout(SECONDS):
             return await ask()

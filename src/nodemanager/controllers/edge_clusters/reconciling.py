@@ -1,4 +1,4 @@
-"""Looks at every site again and again, and writes how it is: at once what is news, else once in a while."""
+"""Looks at every site again and again, and writes its state: changes at once, else from time to time."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import collections
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
-from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.edge.bridge_parts import Bridge
 from nodemanager.api.edge.edgecluster import (
     DEGRADED,
     EDGE_CLUSTERS,
     HEARTBEATS,
-    MAX_NODES,
     PHASES,
     UNKNOWN,
     EdgeCluster,
@@ -32,15 +31,16 @@ from nodemanager.client.subresources import write_status
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.edge_clusters import node_reading, reading
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
-from nodemanager.fleet.edge import deciding, node_details
+from nodemanager.fleet import lease_times
+from nodemanager.fleet.edge import deciding, membership, node_details
 from nodemanager.fleet.edge.deciding import Site
-from nodemanager.fleet.edge.facts import UNREAD, AgentFacts, BridgeFacts
+from nodemanager.fleet.edge.facts import UNREAD, AgentFacts, BridgeFacts, SignOfLife
 from nodemanager.fleet.edge.findings import Findings
 from nodemanager.fleet.edge.heartbeats import Limits
 from nodemanager.fleet.edge.node_details import KubernetesNodes
 from nodemanager.fleet.edge.parts import SitePartFacts
 from nodemanager.kube import selectors, times
-from nodemanager.kube.core import LEASES
+from nodemanager.kube.core import LEASES, Lease
 from nodemanager.kube.go import durations
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.cache import Change
@@ -50,9 +50,9 @@ log = logging.getLogger("nodemanager.operator")
 LOOK: Final = "10s"
 SHORTEST_LOOK: Final = 1.0
 LONGEST_LOOK: Final = 60.0
-"""Whoever reads a status takes it for old after two minutes."""
+"""Readers of a status count it as old after two minutes."""
 WRITE_SECONDS: Final = 60.0
-"""That somebody looked is written this often, at least."""
+"""The time of the look is written at least this often."""
 CHANGED: Final = "PhaseChanged"
 PHASE_METRIC: Final = "nodemanager_edge_cluster_phase"
 NODES_METRIC: Final = "nodemanager_edge_cluster_nodes"
@@ -62,10 +62,12 @@ ReadParts = Callable[[Client, EdgeProfileSpec, str], Awaitable[SitePartFacts]]
 
 @dataclass(frozen=True, slots=True)
 class _Remembered:
-    """What the last look saw, to the second: the API is told of that less often."""
+    """What the last look saw, with times to the second: the API gets them less often."""
 
     uid: str
     status: EdgeClusterStatus
+    at: float
+    """When that was, by the clock of the loop."""
 
 
 class SiteWatcher:
@@ -88,67 +90,73 @@ class SiteWatcher:
         )
 
     async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
-        """Look at a site, write what is news, and say when to look again."""
+        """Look at a site, write what has changed, and say when to look again."""
         cluster = self._clusters.get(key)
         if cluster is None or cluster.metadata.deletion_timestamp:
             self._forget(key)
             return None
         profile = self._context.caches.of(EDGE_PROFILES).get(ObjectKey("", cluster.spec.profile))
-        site = await self._look(self._remembering(key, cluster), profile)
+        began = asyncio.get_running_loop().time()
+        site = await self._look(key, self._remembering(key, cluster), profile)
         now = self._context.now()
         wanted = deciding.decide(site, now)
-        self._last[key] = _Remembered(cluster.metadata.uid, wanted)
-        self._measure(key, wanted, now)
+        self._last[key] = _Remembered(cluster.metadata.uid, wanted, began)
         if _due(cluster.status, wanted, profile, now):
             written = await write_status(self._context.client, EDGE_CLUSTERS, cluster, cluster.status, wanted)
             if written and wanted.phase != cluster.status.phase:
                 self._tell(cluster, wanted)
+        self._measure(key, wanted, now)  # what could not be written is not shown elsewhere as if it were
         return ReconcileResult(pause(profile))
 
     def _remembering(self, key: ObjectKey, cluster: EdgeCluster) -> EdgeCluster:
-        """Return a site with what the last look saw of it; that of another process is in the API."""
+        """Return a site with what the last look saw of it; the memory of another process is in the API."""
         last = self._last.get(key)
         if last is None or last.uid != cluster.metadata.uid:
             return cluster
         return msgspec.structs.replace(cluster, status=last.status)
 
-    async def _look(self, cluster: EdgeCluster, profile: EdgeProfile | None) -> Site:
+    async def _look(self, key: ObjectKey, cluster: EdgeCluster, profile: EdgeProfile | None) -> Site:
         bridge = profile.spec.bridge if profile else None
         used = deciding.usable(cluster, profile, Findings(0))
-        # Names in a profile that may not be used are nobody's business: they are not even asked for.
+        # Names in a profile that may not be used are not even asked for.
         if profile is None or not used:
-            return Site(cluster, profile, self._agents(cluster))
+            return Site(cluster, profile, self._agents(key, cluster))
         facts, seen, nodes = await asyncio.gather(  # so that who does not answer holds up nobody but itself
             self._bridge(bridge),
             self._read_parts(self._context.client, profile.spec, cluster.metadata.namespace),
             self._kubernetes(cluster, profile),
         )
-        return Site(cluster, profile, self._agents(cluster), facts, seen, nodes)
+        return Site(cluster, profile, self._agents(key, cluster), facts, seen, nodes)
 
     async def _bridge(self, bridge: Bridge | None) -> BridgeFacts:
         return await reading.read(self._context.client, bridge) if bridge is not None else UNREAD
 
     async def _kubernetes(self, cluster: EdgeCluster, profile: EdgeProfile) -> KubernetesNodes | None:
-        """Return the Nodes of all who are known by now; who is new is asked for by the next look."""
+        """Return the Kubernetes Nodes of all known nodes; the next look asks for those of new ones."""
         if not profile.spec.topology.observe_nodes:
             return None
         names = {*cluster.spec.nodes, *(one.name for one in cluster.status.nodes)}
-        names |= set() if profile.spec.bridge else self._agents(cluster).hosts.keys()
-        return await node_reading.read(self._context.client, sorted(names)[:MAX_NODES])
+        names |= set() if profile.spec.bridge else self._hosts(cluster).keys()
+        asked = membership.shown(names, cluster.spec.nodes, cluster.status)
+        return await node_reading.read(self._context.client, asked)
 
-    def _agents(self, cluster: EdgeCluster) -> AgentFacts:
-        caches, chosen = self._context.caches, cluster.spec.node_selector
-        hosts = {
+    def _hosts(self, cluster: EdgeCluster) -> dict[str, ManagedNode]:
+        chosen = cluster.spec.node_selector
+        return {
             one.metadata.name: one
-            for one in caches.of(MANAGED_NODES).values()
+            for one in self._context.caches.of(MANAGED_NODES).values()
             if chosen is None or selectors.matches(chosen, one.metadata.labels)
         }
+
+    def _agents(self, key: ObjectKey, cluster: EdgeCluster) -> AgentFacts:
+        caches, hosts, last = self._context.caches, self._hosts(cluster), self._last.get(key)
         leases, space = caches.of(LEASES), cluster.metadata.namespace
         found = {name: leases.get(ObjectKey(space, account_name(name))) for name in hosts}
-        beats = {name: one.spec.renew_time or "" for name, one in found.items() if one is not None}
+        beats = {name: _sign(one) for name, one in found.items() if one is not None}
+        steady = not leases.interrupted and (last is None or leases.steady_since <= last.at)
         tasks = [one for one in caches.of(NODE_TASKS).values() if one.status.phase not in ENDED]
         counts = collections.Counter(one.spec.node_name for one in tasks)
-        return AgentFacts(hosts, counts, node_details.work(tasks, hosts), beats)
+        return AgentFacts(hosts, counts, node_details.work(tasks, hosts), beats, steady)
 
     def _tell(self, cluster: EdgeCluster, wanted: EdgeClusterStatus) -> None:
         before = cluster.status.phase or "new"
@@ -173,6 +181,11 @@ class SiteWatcher:
             family.remove_matching(name=key.name)
 
 
+def _sign(lease: Lease) -> SignOfLife:
+    lasts = lease_times.believed(lease.spec.lease_duration_seconds)
+    return SignOfLife(lease.spec.renew_time or "", timedelta(seconds=lasts))
+
+
 def build(context: ControllerContext) -> Reconcile:
     """Return the reconcile of sites."""
     from nodemanager.controllers.edge_clusters import part_reading  # with all backends, for sites only
@@ -181,7 +194,7 @@ def build(context: ControllerContext) -> Reconcile:
 
 
 def on_cluster(change: Change[EdgeCluster], _caches: Caches) -> Iterator[Wake]:
-    """Wake a site for what it says, not for the status that we wrote; and one that is gone, to forget it."""
+    """Wake a site for a new spec, not for the status that we wrote; and a deleted one, to forget it."""
     if (
         change.new is None
         or change.old is None
@@ -207,7 +220,7 @@ def pause(profile: EdgeProfile | None) -> float:
 def _due(
     stored: EdgeClusterStatus, wanted: EdgeClusterStatus, profile: EdgeProfile | None, now: datetime
 ) -> bool:
-    """Tell whether to write: something is news, or the last word of ours is about to be old."""
+    """Tell whether to write: something has changed, or our last status is about to be old."""
     if _news(stored) != _news(wanted):
         return True
     limits = Limits.of(profile.spec.thresholds if profile else None)
@@ -218,7 +231,7 @@ def _due(
 
 
 def _news(status: EdgeClusterStatus) -> EdgeClusterStatus:
-    """Return a status without what changes with every look."""
+    """Return a status without the values that change with every look."""
     nodes = [_steady(one) for one in status.nodes]
     inputs = [msgspec.structs.replace(one, changed_at=None, digest="") for one in status.inputs]
     events = [msgspec.structs.replace(one, at=None) for one in status.events]
@@ -227,4 +240,7 @@ def _news(status: EdgeClusterStatus) -> EdgeClusterStatus:
 
 def _steady(node: EdgeNode) -> EdgeNode:
     report = node.report and msgspec.structs.replace(node.report, changed_at=None, digest="")
-    return msgspec.structs.replace(node_details.steady(node), changed_at=None, digest="", report=report)
+    return msgspec.structs.replace(
+        node_details.steady(node), changed_at=None, digest="", agent_changed_at=None, agent_digest="",
+        report=report,
+    )  # fmt: skip

@@ -20,7 +20,7 @@ _GRANTED: Final = (
     Right(CONFIG_MAPS, READ),
     Right(LEASES, ("get", "update", "patch")),
 )
-"""What hosts are given (`host_references.rules`): the API lets nobody give what they have not got."""
+"""The rights of hosts (`host_references.rules`): in Kubernetes, nobody can grant rights that they lack."""
 
 REGISTRATION: Final = Registration(
     name="hostrole",

@@ -36,12 +36,13 @@ log = logging.getLogger(__name__)
 SETTLE_SECONDS = 0.1
 MANAGER = "nodemanager-operator"
 MAX_SPECS = 256
-"""Contents of revisions that are kept in memory: rather read some again than keep all that ever were."""
+"""How many contents of revisions are kept in memory: reading some again is better than keeping all for ever.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class RoleSources:
-    """What the operator sees of the cluster."""
+    """The caches that the operator has of the cluster."""
 
     config_sets: Cache[ConfigSet]
     revisions: Cache[ConfigSetRevision]
@@ -53,7 +54,7 @@ class RoleSources:
 
 
 class HostRoles:
-    """What each host may read follows what is declared for it."""
+    """Keeps the rights of each host to read equal to what is declared for it."""
 
     def __init__(self, client: Client, seen: RoleSources, renderer: Rendering) -> None:
         self._client = client
@@ -61,16 +62,16 @@ class HostRoles:
         self._seen = seen
         self._complaints: dict[ObjectKey, str] = {}
         self._specs: dict[str, ConfigSetSpec] = {}
-        """What revisions say, by digest: the same for all hosts."""
+        """Contents of revisions by digest: they are the same for all hosts."""
         self._bad = ""
-        """What was last said of a revision that cannot be used."""
+        """The last complaint about a revision that cannot be used."""
 
     async def reconcile(self, key: ObjectKey) -> None:
-        """Write the Role of a host and its binding, if they are not what they should be."""
+        """Write the Role of a host and its binding, if they are not right."""
         node = self._seen.nodes.get(key)
         if node is None:
             self._complaints.pop(key, None)
-            return  # its Role goes with it
+            return  # its Role is removed with it
         declared = (one for one in self._seen.config_sets.values() if one.metadata.namespace == key.namespace)
         found_sets = [each for one in declared for each in self._contents(one, node.metadata.labels)]
         sets = [one for one in found_sets if one is not None]
@@ -86,11 +87,12 @@ class HostRoles:
         its = ObjectKey(key.namespace, host_references.role_name(key.name))
         current, bound = self._seen.roles.get(its), self._seen.bindings.get(its)
         if current is not None and len(sets) < len(found_sets):
-            # A revision may be seen after the set that names it. What its hosts have needs its Secrets.
+            # The watch may show a revision later than the set that names it. Hosts that have it need its
+            # Secrets.
             needed = host_references.with_granted(needed, current.rules or [])
         role, binding = host_references.objects(node, needed)
         if current is None and not role["rules"]:
-            return  # nothing is needed, and nothing is there
+            return  # no right is needed, and there is no Role
         if current is None or (current.rules or []) != role["rules"]:
             await self._apply(ROLES, role)
             read = plural(len(needed.secrets), "Secret")
@@ -99,9 +101,9 @@ class HostRoles:
             await self._apply(ROLE_BINDINGS, binding)
 
     def _contents(self, config_set: ConfigSet, labels: Mapping[str, str]) -> Iterator[ConfigSet | None]:
-        """Yield what a host may have of a set, in stages one of several; None = a revision that is not here.
+        """Yield the contents of a set that a host may have, several during stages; None = a missing revision.
 
-        What was undone is among them: hosts have it until they have returned.
+        The undone revision is one of them: hosts have it until they have returned.
         """
         status = config_set.status.rollout
         if not choosing.in_stages(config_set) or status is None:
@@ -130,7 +132,7 @@ class HostRoles:
         return choosing.in_force(config_set, ref, spec, revision.metadata)
 
     def _complain(self, key: ObjectKey, text: str) -> None:
-        """Say once which references are not followed; the agent of the host reports them in its status."""
+        """Report once which references are ignored; the agent of the host reports them in its status."""
         if not text:
             self._complaints.pop(key, None)
         elif self._complaints.get(key) != text:
@@ -144,7 +146,7 @@ class HostRoles:
         try:
             await self._client.patch(resource, meta["name"], meta["namespace"], patch, options=options)
         except errors.NotFound:
-            return  # the namespace is going, and everything with it
+            return  # the namespace is being deleted, and everything with it
 
 
 def build(context: ControllerContext) -> Reconcile:
@@ -158,7 +160,7 @@ def build(context: ControllerContext) -> Reconcile:
 
 
 def on_config_set(change: Change[ConfigSet], caches: Caches) -> Iterator[Wake]:
-    """Wake the hosts that a set is for, or was for, when it declares something else."""
+    """Wake the hosts that a set selects, or selected before, when its spec changes."""
     old, new = change.old, change.new
     if old and new and _grants_the_same(old, new):
         return
@@ -186,26 +188,26 @@ def _refs(status: RolloutStatus) -> tuple[RevisionRef | None, ...]:
 
 
 def on_revision(change: Change[ConfigSetRevision], caches: Caches) -> Iterator[Wake]:
-    """Wake the hosts that a new revision may be for: what it is in may have been seen before it."""
+    """Wake the hosts that may need a new revision: they may have seen the set before the revision."""
     if change.old is not None or change.new is None:
         return
     try:
         ref = configsetrevision.reference(change.new)
     except BadRevision:
-        return  # who needs it says so
+        return  # hosts that need it report that
     for node in caches.of(MANAGED_NODES).values():
         if choosing.is_meant(ref, node.metadata.labels):
             yield Wake(key_of(node), SETTLE_SECONDS)
 
 
 def on_node(change: Change[ManagedNode], _caches: Caches) -> Iterator[Wake]:
-    """Wake a host that is there."""
+    """Wake a host that exists."""
     if change.new is not None:
         yield Wake(change.key, SETTLE_SECONDS)
 
 
 def on_task(change: Change[NodeTask], _caches: Caches) -> Iterator[Wake]:
-    """Wake the host of a task that names something, when it comes, ends or goes."""
+    """Wake the host of a task that names objects, when the task comes, ends or goes."""
     old, new = (one if one is None or not is_ended(one.status) else None for one in (change.old, change.new))
     task = new or old
     if task is None or (old is not None and new is not None):
@@ -215,7 +217,7 @@ def on_task(change: Change[NodeTask], _caches: Caches) -> Iterator[Wake]:
 
 
 def on_role(change: Change[Role] | Change[RoleBinding], _caches: Caches) -> Iterator[Wake]:
-    """Somebody changed or removed what is ours: wake its host, so that it is put back."""
+    """Wake the host of a Role of ours that was changed or removed, so that it is restored."""
     prefix, suffix = host_references.role_name("/").split("/")
     if change.old is not None and change.key.name.endswith(suffix):
         host = change.key.name.removeprefix(prefix).removesuffix(suffix)

@@ -1,4 +1,4 @@
-"""Who is alive: tells silent hosts from live ones, and says so on their ManagedNodes."""
+"""Tells silent hosts from live ones, and reports it on their ManagedNodes."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ REGISTRATION: Final = Registration(
     watches=(WatchedKind(MANAGED_NODES, watcher.on_node), WatchedKind(LEASES, watcher.on_lease)),
     build=watcher.build,
     rights=(Right(MANAGED_NODES, ("patch",), "status"), REPORTING),
-    concurrency=8,  # a rack that loses its power is many writes at once
+    concurrency=8,  # a rack that loses its power causes many writes at once
 )

@@ -9,7 +9,7 @@ the API, every host gets as long to be seen again before it is called silent.
 
 The 0.4 are for the renewal that was about to come: a host that is frozen, or cut off, for almost as long as
 its Lease lasts may have renewed it up to a third of that before. So it is not called silent, and one that is
-silent in earnest is within one and a half durations.
+really silent is called so within one and a half durations.
 """
 
 from __future__ import annotations
@@ -19,30 +19,27 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-DEFAULT_DURATION: Final = 60.0
-MIN_DURATION: Final = 10.0
-MAX_DURATION: Final = 600.0
-"""A host says how long its Lease lasts; it can neither flood us nor hide for a week by that."""
-
+from nodemanager.fleet import lease_times
+from nodemanager.fleet.lease_times import DEFAULT_DURATION
 
 PATIENCE: Final = 1.4
 """Durations after which a Lease that was not renewed means silence."""
 
 
 class Life(enum.Enum):
-    """What is known of a host."""
+    """The state of a host."""
 
     ALIVE = "alive"
     SILENT = "silent"
     UNTOLD = "untold"
-    """It has a Lease, but we have not watched it for long enough to say."""
+    """It has a Lease, but we have not watched it for long enough to judge."""
     NEVER = "never"
-    """It has no Lease: its agent has never run, or sends no signs of life."""
+    """It has no Lease: its agent has never run, or sends no heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class LivenessJudgement:
-    """What is known of one host, and how long that stays true by itself."""
+    """The state of one host, and how long that stays true without an event."""
 
     life: Life
     silent_for: float = 0.0
@@ -56,16 +53,16 @@ class _Heartbeat:
     """The Lease of one host, as we saw it."""
 
     renewed: str
-    """Its renewTime: only compared, never read as a time."""
+    """Its renewTime, which is only compared, never read as a time."""
     duration: float
     at: float
-    """When it last changed; or when we saw it first."""
+    """When it last changed, or when we saw it first."""
     changed: bool = False
-    """Whether we saw it change, rather than only saw it."""
+    """Whether we saw it change, and not only saw it."""
 
 
 TICK: Final = 1e-6
-"""Seconds that sums of times may be off by rounding: who comes back when told to must not be too early."""
+"""Seconds by which sums of times may be off by rounding, so that a caller that waited is not too early."""
 
 
 class Heartbeats:
@@ -74,13 +71,13 @@ class Heartbeats:
     def __init__(self) -> None:
         self._known: dict[str, _Heartbeat] = {}
         self._missing: dict[str, float] = {}
-        """Since when we know of a host that has no Lease: a new one has it a moment later."""
+        """Since when we know of a host without a Lease: a new host gets one a moment later."""
         self._steady_since = -math.inf
         """The end of the last time in which a renewal could have been missed."""
 
     def saw(self, host: str, renewed: str, duration: float | None, now: float) -> bool:
         """Take note of a Lease; tell whether it was renewed since we saw it last."""
-        seconds = min(max(duration or DEFAULT_DURATION, MIN_DURATION), MAX_DURATION)
+        seconds = lease_times.believed(duration)
         known = self._known.get(host)
         self._missing.pop(host, None)
         if known is None:
@@ -102,11 +99,11 @@ class Heartbeats:
         self._missing.pop(host, None)
 
     def missed(self, now: float) -> None:
-        """Take note that until now renewals may have gone unseen: the API was out of reach."""
+        """Remember that renewals until now may have been missed, because the API did not answer."""
         self._steady_since = max(self._steady_since, now)
 
     def judge(self, host: str, now: float) -> LivenessJudgement:
-        """Return what is known of a host."""
+        """Return the judgement of a host."""
         known = self._known.get(host)
         if known is None:
             since = max(self._missing.setdefault(host, now), self._steady_since)

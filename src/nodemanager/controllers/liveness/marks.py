@@ -1,4 +1,4 @@
-"""What a ManagedNode says about the life of its host. Pure: a status and a judgement in, a status out.
+"""What a ManagedNode reports about the life of its host. Pure: a judgement changes a status.
 
 | judgement | Alive   | Ready                           | lastSeen             |
 |-----------|---------|---------------------------------|----------------------|
@@ -25,7 +25,7 @@ _NO_LEASE = "its agent has sent no sign of life yet; agents of the Go project se
 
 
 def marked(node: ManagedNode, judgement: LivenessJudgement, now: datetime) -> ManagedNodeStatus:
-    """Return the status of a host as it follows from a judgement; the same one if that is no news."""
+    """Return the status of a host after a judgement; the same object if it does not change."""
     status = node.status
     match judgement.life:
         case Life.UNTOLD:
@@ -49,7 +49,7 @@ def marked(node: ManagedNode, judgement: LivenessJudgement, now: datetime) -> Ma
 
 def _silenced(node: ManagedNode, judgement: LivenessJudgement, now: datetime) -> ManagedNodeStatus:
     if managednode.is_silent(node):
-        return node.status  # told already; only the agent itself may speak again
+        return node.status  # reported already; only the agent itself may report again
     seen = times.rfc3339(now - timedelta(seconds=judgement.silent_for))
     silent = Condition(
         type=node_conditions.ALIVE,

@@ -1,7 +1,7 @@
-"""Follows the heartbeat Leases of all hosts, and marks who fell silent and who is back.
+"""Follows the heartbeat Leases of all hosts, and marks hosts that fall silent or come back.
 
-    Lease renewed    -> seen, by our own clock; whoever was silent is looked at at once
-    nothing is seen  -> looked at when its time is up; asked for once more; marked
+    Lease renewed    -> seen, by our own clock; a host that was silent is looked at at once
+    no renewal seen  -> looked at when its time is up; its Lease is read once more; marked
 
 A Lease is renewed every 20 s on every host, and costs nothing here but a time in memory: a ManagedNode is
 written when its host falls silent or comes back, and at no other time.
@@ -39,21 +39,21 @@ from nodemanager.runtime.metrics import Registry
 
 log = logging.getLogger("nodemanager.operator")
 MANAGER: Final = "nodemanager-liveness"
-"""Who writes these marks, as `managedFields` tells."""
+"""The writer of these marks in `managedFields`."""
 CONFLICT_SECONDS: Final = 0.5
-"""Somebody else wrote the ManagedNode meanwhile; by then the watch has told us."""
+"""Another program wrote the ManagedNode meanwhile; after this time the watch has shown it to us."""
 SILENT: Final = "HostSilent"
 BACK: Final = "HostBack"
 
 
 def on_node(change: Change[ManagedNode], _caches: Caches) -> Iterator[Wake]:
-    """Wake a host that is new, gone, or whose mark somebody changed."""
+    """Wake a host that is new, gone, or whose mark was changed."""
     if change.old is None or change.new is None or _mark(change.old) != _mark(change.new):
         yield Wake(change.key)
 
 
 def on_lease(change: Change[Lease], caches: Caches) -> Iterator[Wake]:
-    """Wake the host of a Lease, unless it only went on as it should."""
+    """Wake the host of a Lease, unless it was only renewed in time."""
     host = host_of(change.key.name)
     key = ObjectKey(change.key.namespace, host)
     node = caches.of(MANAGED_NODES).get(key) if host else None
@@ -68,7 +68,7 @@ def _mark(node: ManagedNode) -> str:
 
 @dataclass(frozen=True)
 class Watcher:
-    """Keeps the mark of every host in step with what we see of it."""
+    """Keeps the mark of every host equal to the judgement about it."""
 
     client: Client
     nodes: Cache[ManagedNode]
@@ -78,7 +78,7 @@ class Watcher:
     heartbeats: Heartbeats
 
     def saw(self, change: Change[Lease]) -> None:
-        """Take note of a Lease: also while somebody else leads, so that who takes over knows at once."""
+        """Remember a Lease: also while another one leads, so that the next leader knows at once."""
         host = host_of(change.key.name)
         if host and change.new is None:
             self.heartbeats.lost(host)
@@ -90,7 +90,7 @@ class Watcher:
         self.heartbeats.saw(host, spec.renew_time or "", spec.lease_duration_seconds, _clock())
 
     async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
-        """Judge a host, and mark it if that is news."""
+        """Judge a host, and mark it if the judgement has changed."""
         node = self.nodes.get(key)
         if node is None:
             self.heartbeats.forget(key.name)
@@ -109,7 +109,7 @@ class Watcher:
         return self.heartbeats.judge(host, _clock())
 
     async def _ask(self, key: ObjectKey) -> LivenessJudgement:
-        """Judge again by the Lease as it is now: the watch may be late, and then the host is not to blame."""
+        """Judge again by the Lease as it is now, because the watch may be late."""
         try:
             found = await self.client.get(LEASES, account_name(key.name), key.namespace)
             self._note(key.name, found)
@@ -121,9 +121,9 @@ class Watcher:
         return self._judge(key.name)
 
     async def _write(self, node: ManagedNode, patch: dict[str, object]) -> bool:
-        """Write the part of the status that is ours; return whether the host is still there to be told of."""
+        """Write our part of the status; return whether the host still exists, so that it can be reported."""
         meta = node.metadata
-        # The list of conditions is written whole, so it must be based on the one that is there.
+        # The list of conditions is written as a whole, so it must be based on the present one.
         body = MergePatch({"metadata": {"resourceVersion": meta.resource_version}, "status": patch})
         try:
             await self.client.patch(
@@ -137,7 +137,7 @@ class Watcher:
         return True
 
     def _tell(self, node: ManagedNode, wanted: ManagedNodeStatus) -> None:
-        """Report both edges; that a host is seen for the first time is no news to anybody."""
+        """Report when a host falls silent or comes back; the first sight of a host is not reported."""
         before, after = _mark(node), conditions.get(wanted.conditions, node_conditions.ALIVE)
         if after is None or before == after.status:
             return
@@ -174,7 +174,7 @@ def _count(registry: Registry, nodes: Cache[ManagedNode]) -> None:
     family = registry.gauge("nodemanager_hosts", "Hosts by what is known of their life.", ("state",))
     for state in dict.fromkeys(_STATES.values()):
         family.labels(state).set_function(functools.partial(hosts, state))
-    held = family.labels("held")  # beside the others: such a host is alive, too, or is not
+    held = family.labels("held")  # in addition to the other states: such a host is alive, too, or is not
     held.set_function(lambda: float(sum(map(managednode.is_held, nodes.values()))))
 
 

@@ -1,4 +1,4 @@
-"""Says of every MaintenanceWindow whether it is open, and when it opens next."""
+"""Reports in every MaintenanceWindow whether it is open, and when it opens next."""
 
 from __future__ import annotations
 

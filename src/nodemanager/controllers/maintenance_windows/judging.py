@@ -1,4 +1,4 @@
-"""What the status of a window follows from: its spec, its calendars and the time; pure."""
+"""The status of a window, from its spec, its calendars and the time. Pure."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import Condition
 
 SHOWN: Final = 5
-"""Openings that are listed."""
+"""How many openings are listed."""
 READ: Final = "Read"
 UNREADABLE: Final = "Unreadable"
 
 
 def judge(window: MaintenanceWindow, calendars: Calendars, now: datetime) -> MaintenanceWindowStatus:
-    """Return the status of a window at a moment. One that cannot be read is shut, and says why."""
+    """Return the status of a window at a moment. An unreadable one is shut, with the reason."""
     generation = window.metadata.generation
     try:
         calendar = Calendar(window.spec, calendars)
@@ -65,7 +65,7 @@ def _shown(calendar: Calendar, opened: Opened) -> Opening:
 
 
 def _zone_of(spec: WindowSpec) -> str:
-    """Return the zone that people think in: that of all schedules, if they agree."""
+    """Return the time zone for people: that of all schedules, if they agree."""
     zones = {one.time_zone or spec.time_zone for one in spec.schedules} or {spec.time_zone}
     return (zones.pop() if len(zones) == 1 else spec.time_zone) or "UTC"
 

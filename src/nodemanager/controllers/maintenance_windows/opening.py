@@ -1,4 +1,4 @@
-"""Keeps the status of every window true: looks again when it opens or closes, and tells of both."""
+"""Keeps the status of every window true: looks again when it opens or closes, and reports both."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from nodemanager.runtime.events import EventRecorder
 
 log = logging.getLogger("nodemanager.operator")
 LOOK_SECONDS: Final = 60.0
-"""A window is looked at this often, at least: a clock may be set, a calendar changed."""
+"""The longest time between two looks at a window: a clock may be set, or a calendar changed."""
 OPENED: Final = "WindowOpened"
 CLOSED: Final = "WindowClosed"
 UNREADABLE: Final = "WindowUnreadable"
@@ -36,7 +36,7 @@ UNREADABLE: Final = "WindowUnreadable"
 
 @dataclass(frozen=True, slots=True)
 class WindowWatcher:
-    """Writes the status of windows, at the edges and when they are changed."""
+    """Writes the status of windows, when they open, close or change."""
 
     client: Client
     windows: Cache[MaintenanceWindow]
@@ -44,7 +44,7 @@ class WindowWatcher:
     now: Callable[[], datetime]
 
     async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
-        """Judge a window anew, write what is news, and say when to look again."""
+        """Judge a window anew, write what has changed, and say when to look again."""
         window = self.windows.get(key)
         if window is None or window.metadata.deletion_timestamp:
             return None
@@ -76,7 +76,7 @@ def build(context: ControllerContext) -> Reconcile:
 
 
 def on_window(change: Change[MaintenanceWindow], _caches: Caches) -> Iterator[Wake]:
-    """Wake a window for what it says, not for the status that we wrote."""
+    """Wake a window for a change of its spec, not of the status that we wrote."""
     if change.new is None:
         return
     if change.old is None or change.old.metadata.generation != change.new.metadata.generation:

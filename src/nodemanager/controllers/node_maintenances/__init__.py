@@ -45,6 +45,6 @@ REGISTRATION: Final = Registration(
         Right(CONFIG_MAPS, ("get",)),
         REPORTING,
     ),
-    concurrency=1,  # two decisions side by side would each spend the same budget
+    concurrency=1,  # two decisions in parallel would each spend the same budget
     timeout=120.0,
 )

@@ -1,6 +1,6 @@
-"""What we wrote and have not been told of yet.
+"""Our own writes that the caches do not show yet.
 
-A decision that does not see the last one would spend a budget twice. So what a write returned counts until
+A decision that does not see the last one would spend a budget twice. So the answer to a write counts until
 the cache has it, or something newer.
 """
 
@@ -18,13 +18,14 @@ from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Cache, Change
 
 VISITORS: Final = "visitors"
-"""Index of hosts: the uid of the maintenance that works there, or worked there last; and the words below."""
+"""Index of hosts: the uid of the maintenance that works there, or worked there last; or one of the words
+below."""
 UPGRADING: Final = "upgrading"
-"""In the place of a uid, of all hosts whose upgrades are, or have to be, seen to."""
+"""Instead of a uid: all hosts with upgrades that need attention, now or later."""
 REPAIRING: Final = "repairing"
-"""The same of hosts that ask for a turn to put back what drifted, or have one."""
+"""Instead of a uid: hosts that ask for a turn to repair drift, or have one."""
 OWNERS: Final = "owners"
-"""Index of tasks: the uid of the object that wanted it."""
+"""Index of tasks: the uid of the object that ordered it."""
 
 
 def _visitors(host: ManagedNode) -> Iterator[str]:
@@ -52,16 +53,17 @@ def _owners(task: NodeTask) -> Iterator[str]:
 class _Written:
     host: ManagedNode
     older: set[str]
-    """Versions that are older than it: a cache that shows one of them has not heard of it."""
+    """Older versions: a cache that shows one of them does not have ours yet."""
 
 
 @dataclass(slots=True)
 class HostsAhead:
-    """The hosts of the cache, with what we wrote meanwhile."""
+    """The hosts of the cache, with what we have written meanwhile."""
 
     cache: Cache[ManagedNode]
     labelled: int = 0
-    """Grows whenever a host comes, goes or gets other labels: until then, series mean the same hosts."""
+    """Grows whenever a host comes, goes or gets other labels: while it stays, series select the same hosts.
+    """
     _written: dict[ObjectKey, _Written] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -78,11 +80,11 @@ class HostsAhead:
         return self._newest(key, self.cache.get(key))
 
     def everyone(self, namespace: str) -> list[ManagedNode]:
-        """Return all hosts of a namespace as the cache has them: who they are we never change."""
+        """Return all hosts of a namespace as the cache has them; our writes never change who they are."""
         return [host for host in self.cache.values() if host.metadata.namespace == namespace]
 
     def everyone_newest(self, namespace: str) -> list[ManagedNode]:
-        """Return all hosts of a namespace, with what we wrote on them."""
+        """Return all hosts of a namespace, with our own writes."""
         found = self.everyone(namespace)
         return [self.get(key_of(one)) or one for one in found] if self._written else found
 
@@ -102,7 +104,7 @@ class HostsAhead:
         return sorted(found, key=lambda host: (host.metadata.namespace, host.metadata.name))
 
     def wrote(self, before: ManagedNode, after: ManagedNode) -> None:
-        """Remember what a write returned."""
+        """Remember the answer to a write."""
         key = key_of(after)
         known = self._written.get(key)
         older = known.older if known is not None else set()
@@ -120,7 +122,7 @@ class HostsAhead:
 
 @dataclass(slots=True)
 class TasksAhead:
-    """The tasks of the cache, and those that we made and it does not know yet."""
+    """The tasks of the cache, and those that we made and it does not show yet."""
 
     cache: Cache[NodeTask]
     _made: dict[ObjectKey, NodeTask] = field(default_factory=dict)
@@ -129,7 +131,7 @@ class TasksAhead:
         self.cache.add_index(OWNERS, _owners)
 
     def of(self, uid: str) -> list[NodeTask]:
-        """Return all tasks that an object wanted."""
+        """Return all tasks that an object ordered."""
         for key in [key for key in self._made if self.cache.get(key) is not None]:
             del self._made[key]
         return [*self.cache.find(OWNERS, uid), *(one for one in self._made.values() if uid in _owners(one))]
@@ -139,5 +141,5 @@ class TasksAhead:
         self._made[key_of(task)] = task
 
     def gone(self, key: ObjectKey) -> None:
-        """Forget a task that is not there any more."""
+        """Forget a task that does not exist any more."""
         self._made.pop(key, None)

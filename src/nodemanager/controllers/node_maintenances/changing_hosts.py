@@ -1,7 +1,7 @@
-"""Which hosts are on their way to a change of a ConfigSet, found out once for each report of a host.
+"""Which hosts are on their way to a change of a ConfigSet; calculated once for each report of a host.
 
-Only sets whose change is under way are looked at, and of their hosts only those that said something since the
-last look, unless more hosts have their turn by now.
+It looks only at sets with a change under way, and only at hosts that reported since the last look, unless
+more hosts have their turn by now.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ UNDER_WAY: Final = "under way"
 
 
 def under_way(config_set: ConfigSet) -> Iterable[str]:
-    """Return what the index has of a set."""
+    """Return the index values of a set."""
     return [config_set.metadata.namespace] if on_the_way.of_set(config_set) is not None else []
 
 
 @dataclass(slots=True)
 class ChangingHosts:
-    """Remembers what was found out, until the host or a change gets on."""
+    """Remembers results until the host or a change makes progress."""
 
     config_sets: Cache[ConfigSet]
     """With the index `UNDER_WAY`."""
     _changes: dict[str, list[UnderWay]] = field(default_factory=dict)
-    """By namespace, as they were at the last look."""
+    """The changes of each namespace at the last look."""
     _found: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
-    """By namespace and host: the version of the host, and the set whose change it is on its way to."""
+    """By namespace and host: the version of the host, and the set whose change it takes."""
 
     def of(self, namespace: str, hosts: Sequence[ManagedNode]) -> Mapping[str, str]:
-        """Return those of the hosts that are on their way, with the name of the set."""
+        """Return the hosts that are on their way, each with the name of the set."""
         found = [on_the_way.of_set(one) for one in self.config_sets.find(UNDER_WAY, namespace)]
         changes = sorted((one for one in found if one is not None), key=lambda one: one.name)
         if changes != self._changes.get(namespace, []):
@@ -62,7 +62,7 @@ class ChangingHosts:
 
 
 def names(config_sets: Cache[ConfigSet], namespace: str) -> list[ObjectKey]:
-    """Return the sets whose change is under way."""
+    """Return the sets with a change under way."""
     return [key_of(one) for one in config_sets.find(UNDER_WAY, namespace)]
 
 

@@ -1,8 +1,8 @@
-"""The end of a maintenance: when its time is over, and how hosts are given back once it was deleted.
+"""The end of a maintenance: when its time is over, and how hosts are given back after its deletion.
 
 Nothing is begun any more, and hosts that were not worked on yet are given back at once (`visiting`). What
 runs on a host ends by itself. A Node that stayed cordoned because nobody knew how its host was is given back,
-too: nobody else would ever do it, and whoever deletes the maintenance has been told.
+too: no other program would ever do it, and the user who deletes the maintenance was warned.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ENDS: Final = ("Succeeded", "Failed")
 
 
 def is_over(seen: MaintenanceSnapshot) -> bool:
-    """Tell whether a maintenance of one-shots has ended so long ago that it is to go, as it says itself."""
+    """Tell whether a maintenance of one-shots ended so long ago that it asks to be deleted itself."""
     maintenance = seen.maintenance
     spec, status, meta = maintenance.spec, maintenance.status, maintenance.metadata
     if spec.ttl_seconds_after_finished is None or any(one.type != ONE_SHOT for one in spec.operations):
@@ -40,14 +40,14 @@ def is_over(seen: MaintenanceSnapshot) -> bool:
 
 
 def _ended(seen: MaintenanceSnapshot, status: NodeMaintenanceStatus) -> datetime | None:
-    """Return when it ended; its history may be too short to say so."""
+    """Return when it ended; its history may be too short to tell."""
     said = [*(run.ended_at for run in status.history), *(one.last_run for one in status.operations)]
     found = [times.parse(one) for one in said] + [observing.ended_at(task, seen.now) for task in seen.tasks]
     return max((one for one in found if one is not None), default=None)
 
 
 async def restore(orders: Orders, maintenance: NodeMaintenance, hosts: HostsAhead) -> bool:
-    """Give back hosts whose visits have ended; return whether others are still being visited."""
+    """Give back hosts whose visits have ended; return whether visits are still going on."""
     busy = False
     meta = maintenance.metadata
     for host in hosts.visited_by(meta.uid):

@@ -1,6 +1,6 @@
-"""What must hold of a host before it is begun with, and before it counts as done.
+"""Gates of health that must hold before a host begins, and before it counts as done.
 
-What the caches know is looked up; what others have to be asked for is looked up among their last answers.
+Some answers come from the caches, the others from the last answers of the services that are asked.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _PROVEN = (State.PROVING, State.SOAKING)
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceGates:
-    """The gates of a maintenance, and what is known of the answers."""
+    """The gates of a maintenance, and the known answers."""
 
     namespace: str = ""
     before: Sequence[HealthGate] = ()
     after: Sequence[HealthGate] = ()
     answers: Mapping[Question, GateAnswer] = field(default_factory=dict)
     now: datetime | None = None
-    """None: nobody is asked here, so that what others would have to be asked for counts as holding."""
+    """None: no service is asked here, so gates that would need a question count as holding."""
 
     @property
     def problem(self) -> Problem | None:
-        """What is wrong with them; a gate that cannot be asked is never passed over."""
+        """What is wrong with the gates; a gate that cannot be asked is never skipped."""
         for where, gates in (("before", self.before), ("after", self.after)):
             for place, gate in enumerate(gates):
                 if why := questions.fault(gate):
@@ -51,13 +51,13 @@ class MaintenanceGates:
         return None
 
     def failing(self, host: ManagedNode, node: Node | None) -> dict[str, GateFinding | None]:
-        """Return the first gate of each kind that does not hold, or has to be asked, and why."""
+        """Return the first gate of each kind that does not hold, or still has to be asked, and why."""
         if not self.before and not self.after:
             return {}
         found = {}
         for where, gates in (("before", self.before), ("after", self.after)):
             said = [one for gate in gates if (one := self._finding(gate, where, host, node)) is not None]
-            # One that says no is worth more than one that says nothing yet.
+            # A gate that says no is more useful than one without an answer yet.
             found[where] = next((one for one in said if not one.is_open), said[0] if said else None)
         return found
 
@@ -83,14 +83,14 @@ class MaintenanceGates:
         return GateFinding(f"{name}: {found.said}" if name else found.said, found.reason)
 
     def questions_before(self, waits: Iterable[HostWait]) -> Iterator[Question]:
-        """Yield what to ask for hosts whose turn it is, and for those whose gates said no."""
+        """Yield the questions for hosts whose turn it is, and for those whose gates said no."""
         asked = [gate for gate in self.before if host_gates.is_asked(gate)]
         for wait in waits if asked else ():
             if wait.reason in _ASKED_BEFORE:
                 yield from self._of(asked, wait.host)
 
     def questions_after(self, hosts: Iterable[ManagedNode], uid: str) -> Iterator[Question]:
-        """Yield what to ask for hosts that are being proven for a maintenance."""
+        """Yield the questions for hosts that are being proven for a maintenance."""
         asked = [gate for gate in self.after if host_gates.is_asked(gate)]
         for host in hosts if asked else ():
             claim = observing.claim_of(host)
@@ -117,7 +117,7 @@ def gates_of(
 
 
 def told(maintenance: NodeMaintenance) -> dict[str, dict[str, GateFinding]]:
-    """Return what the operator last said of gates before and after, by host: for who cannot ask himself."""
+    """Return what the operator last said about gates, by host, for callers that cannot ask themselves."""
     gates = gates_of(maintenance)
     found: dict[str, dict[str, GateFinding]] = {"before": {}, "after": {}}
     asked = {where: any(map(host_gates.is_asked, getattr(gates, where))) for where in found}

@@ -1,6 +1,6 @@
-"""The hosts of one maintenance, several at a time: those in work go on by one transition, others begin.
+"""The hosts of one maintenance, several at a time: those in work take the next step, others begin.
 
-Whose turn it is was decided before: here each host stands for itself, and what goes wrong with one is no
+Which hosts begin was decided before. Here each host is separate: an error with one is no
 reason to leave the others.
 """
 
@@ -14,7 +14,7 @@ from typing import Final
 
 from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.controllers.node_maintenances.ahead import HostsAhead
-from nodemanager.controllers.node_maintenances.observing import HostSight
+from nodemanager.controllers.node_maintenances.observing import HostObservation
 from nodemanager.controllers.node_maintenances.protecting import ProtectedHosts
 from nodemanager.controllers.node_maintenances.undertaking import MaintenanceSnapshot
 from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver, Visited
@@ -31,12 +31,12 @@ from nodemanager.runtime import tasks
 
 log = logging.getLogger("nodemanager.operator")
 LOOK_SECONDS: Final = 30.0
-"""A maintenance is looked at this often, at least: a window may have opened."""
+"""The longest time between two looks at a maintenance: a window may have opened."""
 AT_ONCE: Final = 0.0
 CONFLICT: Final = 0.2
-"""Somebody else wrote on a host, such as its agent: by then the watch has told us."""
+"""Another program wrote on the host, such as its agent; after this time the watch has shown it to us."""
 HOSTS_AT_ONCE: Final = 16
-"""With how many hosts one look goes on at a time."""
+"""How many hosts one look works on at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class HostsInWork:
     hosts: HostsAhead
     driver: VisitDriver
     protected: ProtectedHosts
-    sight: HostSight
+    observation: HostObservation
 
     async def go_on(
         self, seen: MaintenanceSnapshot, about: Undertaking, facts: Mapping[str, HostFacts]
     ) -> float:
-        """Go on with every host in work, by one transition."""
+        """Let every host in work take one step."""
         visits = self._visits(seen, facts)
         soon = await tasks.each(functools.partial(self._go_on, about), visits, HOSTS_AT_ONCE)
         return min(soon, default=LOOK_SECONDS)
@@ -68,16 +68,16 @@ class HostsInWork:
             if known is None or not isinstance(claim, Claim) or claim.uid != uid:
                 continue
             if claim.holds or (claim.state is State.HALTED and claim.reason is Reason.HOST_LOST):
-                heard = self.sight.heard(host, known)
+                heard = self.observation.heard(host, known)
                 found.append(Visited(host, heard, claim, of_host.get(host.metadata.name, ())))
         return found
 
     async def _go_on(self, about: Undertaking, visited: Visited) -> float:
         try:
             found = await self.driver.drive(about, visited)
-        except (errors.Conflict, errors.NotFound):  # somebody else was faster: look again
+        except (errors.Conflict, errors.NotFound):  # another writer was faster: look again
             return CONFLICT
-        except (errors.KubeError, ValueError) as error:  # of this host: the others go on
+        except (errors.KubeError, ValueError) as error:  # an error of this host: the others go on
             log.warning("cannot go on with host %s: %s", visited.host.metadata.name, error)
             return LOOK_SECONDS
         return AT_ONCE if isinstance(found, Move) else LOOK_SECONDS
@@ -100,7 +100,7 @@ class HostsInWork:
         host = self.hosts.get(ObjectKey(meta.namespace, start.host))
         if host is None or host.metadata.uid != facts.uid:
             return AT_ONCE
-        if await self.protected.keep(about, facts):  # the next one has its turn, at the next look
+        if await self.protected.keep(about, facts):  # its turn goes to the next host, at the next look
             return AT_ONCE
         owner = VisitOwner(meta.name, meta.uid, meta.generation, known.run.id)
         claim = beginning.claim(owner, facts, start.attempt, seen.maintenance.spec, about.rules, seen.now)

@@ -1,4 +1,4 @@
-"""What a maintenance refers to, as it is now: window, series, templates; and what is wrong with it."""
+"""The objects that a maintenance refers to: window, series, templates; and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from nodemanager.fleet.windows.calendar import Calendar
 from nodemanager.kube.objects import ObjectKey, key_of
 
 SHUT: Final = Calendar(WindowSpec())
-"""A window that never opens: what cannot be read lets nothing begin."""
+"""A window that never opens: it stands for one that cannot be read, so that no work begins."""
 NOBODY: Final = Members(())
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why nothing can be begun with."""
+    """Why no work can begin."""
 
     reason: Reason
     object: str
@@ -56,30 +56,30 @@ class Inputs:
     view: WindowView
     groups: Sequence[HostGroup]
     operations: tuple[Operation, ...]
-    """Those that tasks are made of."""
+    """The operations that tasks are made of."""
     work: Mapping[str, RunWork]
-    """What each of them does, by name."""
+    """The work of each operation, by name."""
     problem: Problem | None = None
     left_out: LeftOut = NOBODY.left_out
     series_known: bool = True
-    """Whether anybody can tell which hosts the series chooses, whatever else is wrong."""
+    """Whether it is known which hosts the series selects, even if something else is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputReader:
-    """Finds out what a maintenance refers to."""
+    """Reads what a maintenance refers to."""
 
     client: Client
     caches: Caches
     _known: dict[ObjectKey, tuple[int, SeriesSpec, Members]] = field(default_factory=dict)
-    """Which hosts a series meant, and at which `labelled` that was."""
+    """Which hosts a series selected, with the value of `labelled` at that time."""
 
     async def read(
         self, maintenance: NodeMaintenance, nodes: Sequence[ManagedNode], now: datetime, labelled: int = -1
     ) -> Inputs:
-        """Return all of it; of several problems the first.
+        """Return all inputs; of several problems the first one.
 
-        Hosts that are `labelled` as they were at the last look are not gone through again; -1: nobody knows.
+        If `labelled` is the same as at the last look, hosts are not searched again; -1 = it is not known.
         """
         calendar, view, shut = await self._window(maintenance, now)
         members, nobody = self._series(maintenance, nodes, labelled)
@@ -90,7 +90,7 @@ class InputReader:
         return Inputs(calendar, view, members.groups, operations, work, problem, members.left_out, told)
 
     def unrecorded(self, namespace: str) -> Problem | None:
-        """Return a problem if the audit log is stopped: nothing begins that it could not record."""
+        """Return a problem if the audit log is stopped: no work begins that it could not record."""
         why = audit_gate.stopped(self.caches.of(AUDIT_CHECKPOINTS), namespace)
         return Problem(Reason.AUDIT_BROKEN, audit_gate.OBJECT, why) if why else None
 
@@ -141,7 +141,7 @@ class InputReader:
     def _members(
         self, key: ObjectKey, spec: SeriesSpec, nodes: Sequence[ManagedNode], labelled: int
     ) -> Members:
-        if spec.node_selector is not None:  # labels of Nodes change, too
+        if spec.node_selector is not None:  # labels of Nodes change without `labelled`
             return series.members(spec, nodes, self._node_labels())
         known = self._known.get(key)
         if labelled >= 0 and known is not None and known[:2] == (labelled, spec):
@@ -153,7 +153,7 @@ class InputReader:
     def _work(
         self, maintenance: NodeMaintenance, operations: Sequence[Operation]
     ) -> tuple[dict[str, RunWork], Problem | None]:
-        """Return what operations do; one that cannot be read keeps all of them from beginning."""
+        """Return the work of operations; an unreadable one prevents all of them from beginning."""
         templates = _Templates(self.caches, maintenance.metadata.namespace)
         found: dict[str, RunWork] = {}
         problem: Problem | None = None
@@ -172,7 +172,7 @@ class InputReader:
         self._known.pop(key, None)
 
     def series(self, maintenance: NodeMaintenance) -> SeriesSpec:
-        """Return the series of a maintenance; one that is missing means all hosts, and is a problem."""
+        """Return the series of a maintenance; a missing one counts as all hosts, and is a problem."""
         reference = maintenance.spec.series_ref
         name = reference.name if reference is not None else ""
         found: NodeSeries | None = self.caches.of(NODE_SERIES).get(
@@ -183,11 +183,11 @@ class InputReader:
     def templates(
         self, maintenance: NodeMaintenance, operation: Operation
     ) -> dict[str, NodeOperationTemplateSpec]:
-        """Return the template of an operation, by its name, if it is there."""
+        """Return the template of an operation by its name, if it exists."""
         return _Templates(self.caches, maintenance.metadata.namespace).of(operation)
 
     def run_work(self, maintenance: NodeMaintenance, names: Sequence[str]) -> RunWork:
-        """Return what a run of these operations does; raise StepsError or TemplateMissing."""
+        """Return the work of a run of these operations; raise StepsError or TemplateMissing."""
         chosen = [one for one in maintenance.spec.operations if one.name in names]
         templates = _Templates(self.caches, maintenance.metadata.namespace)
         found = {name: spec for one in chosen for name, spec in templates.of(one).items()}

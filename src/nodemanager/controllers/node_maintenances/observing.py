@@ -1,4 +1,4 @@
-"""What is known of hosts, Nodes and tasks, in the words of the decision."""
+"""Facts about hosts, Nodes and tasks, in the terms of the decision."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _EVER: Final = datetime.fromisoformat("1970-01-01T00:00:00Z")
 
 @dataclass(slots=True)
 class SignsOfLife:
-    """When we saw which heartbeat renewed, by our own clock: that of a host may be wrong."""
+    """When we saw heartbeats renewed, by our own clock, because that of a host may be wrong."""
 
     now: Callable[[], datetime]
     _seen: dict[ObjectKey, datetime] = field(default_factory=dict)
 
     def saw(self, change: Change[Lease]) -> None:
-        """Note a renewal; what was there before we looked is none."""
+        """Remember a renewal; a Lease that was there before we looked is none."""
         key = ObjectKey(change.key.namespace, host_rights.host_of(change.key.name))
         if change.new is None:
             self._seen.pop(key, None)
@@ -56,14 +56,14 @@ class SignsOfLife:
             self._seen[key] = self.now()
 
     def heard(self, host: ObjectKey) -> datetime | None:
-        """Return when a host was last heard of; None = it has no heartbeat that we could see."""
+        """Return when a host was last heard; None = it has no heartbeat that we could see."""
         return self._seen.get(host)
 
 
 def host_facts(
     host: ManagedNode, node: Node | None, heard: datetime | None, health: Mapping[str, GateFinding | None]
 ) -> HostFacts:
-    """Return what is known of a host; `health` has what does not hold of its gates, before and after."""
+    """Return the facts about a host; `health` has the gates that do not hold, before and after."""
     meta = host.metadata
     return HostFacts(
         name=meta.name,
@@ -88,13 +88,13 @@ def host_facts(
 
 @dataclass(slots=True)
 class HostsKnown:
-    """What was found out about hosts, until they or their Nodes change: most stay as they are for long."""
+    """Facts about hosts, kept until they or their Nodes change: most stay the same for a long time."""
 
     _found: dict[tuple[str, str], tuple[tuple[str, str], HostFacts]] = field(default_factory=dict)
-    """With the versions that it was found out from."""
+    """The facts, with the versions of the objects that they came from."""
 
     def facts(self, host: ManagedNode, node: Node | None) -> HostFacts:
-        """Return what is known of a host, without its heartbeat and the gates of a maintenance."""
+        """Return the facts about a host, without its heartbeat and the gates of a maintenance."""
         key = host.metadata.namespace, host.metadata.name
         versions = host.metadata.resource_version, node.metadata.resource_version if node is not None else ""
         before = self._found.get(key)
@@ -111,8 +111,8 @@ class HostsKnown:
 
 
 @dataclass(frozen=True, slots=True)
-class HostSight:
-    """What is known of hosts, whoever works on them."""
+class HostObservation:
+    """The facts about hosts, for any kind of work on them."""
 
     nodes: Cache[Node]
     signs: SignsOfLife
@@ -129,7 +129,7 @@ class HostSight:
         return self.nodes.get(ObjectKey("", host.metadata.name)) if not self.nodes.refused else None
 
     def facts(self, hosts: Sequence[ManagedNode]) -> dict[str, HostFacts]:
-        """Return what is known of hosts of one namespace, by their names, without their heartbeats."""
+        """Return the facts about hosts of one namespace by name, without their heartbeats."""
         namespace = hosts[0].metadata.namespace if hosts else ""
         changing = self.changing.of(namespace, hosts)
         found = {one.metadata.name: self.known.facts(one, self.node_of(one)) for one in hosts}
@@ -137,21 +137,21 @@ class HostSight:
         return found
 
     def heard(self, host: ManagedNode, known: HostFacts) -> HostFacts:
-        """Return what is known of a host, with its heartbeat."""
+        """Return the facts about a host, with its heartbeat."""
         return replace(known, health=replace(known.health, heard=self.signs.heard(key_of(host))))
 
     def facts_heard(self, host: ManagedNode) -> HostFacts:
-        """Return both."""
+        """Return all facts about a host, with its heartbeat."""
         return self.heard(host, self.facts([host])[host.metadata.name])
 
 
 def claim_of(host: ManagedNode) -> Claim | Unreadable | None:
-    """Return who works, or worked last, on a host."""
+    """Return the claim of the work on a host, or of the last one."""
     return claims.decode(host.metadata.annotations.get(ANNOTATION_VISIT))
 
 
 def _alive(host: ManagedNode) -> bool | None:
-    """Tell whether a host is heard of; None = it never was."""
+    """Tell whether a host is heard; None = it never was."""
     found = conditions.get(host.status.conditions, node_conditions.ALIVE)
     if found is None or (found.status == conditions.UNKNOWN and host.status.heartbeat is None):
         return None
@@ -167,12 +167,12 @@ def with_gates(host: HostFacts, failing: Mapping[str, GateFinding | None]) -> Ho
 
 
 def with_change(host: HostFacts, change: str) -> HostFacts:
-    """Return a host that is on its way to the change of a ConfigSet; empty = of none."""
+    """Return a host that is on its way to the change of a ConfigSet; empty = on its way to none."""
     return replace(host, changing=change) if change else host
 
 
 def with_owner(host: HostFacts, owners: AbstractSet[str], now: datetime) -> HostFacts:
-    """Return a host whose claim has no owner any more with a claim that a person has to look at."""
+    """Return a host whose claim has lost its owner, with a claim that a person has to look at."""
     claim = host.claim
     owned = isinstance(claim, Claim) and (claim.uid in owners or claim.uid == host.uid)
     if not isinstance(claim, Claim) or not claim.holds or owned or now < claim.expires:
@@ -181,7 +181,7 @@ def with_owner(host: HostFacts, owners: AbstractSet[str], now: datetime) -> Host
 
 
 def ended_at(task: NodeTask, now: datetime) -> datetime | None:
-    """Return when a task ended, if it has: as its host says, but neither before it was made nor in future."""
+    """Return when a task ended: the time of its host, but not before it was made nor in the future."""
     if task.status.phase not in ENDS:
         return None
     made = times.parse(task.metadata.creation_timestamp) or now
@@ -189,7 +189,7 @@ def ended_at(task: NodeTask, now: datetime) -> datetime | None:
 
 
 def task_facts(task: NodeTask, now: datetime) -> TaskFacts:
-    """Return what is known of a task."""
+    """Return the facts about a task."""
     status = task.status
     reboots = {step.name for step in task.spec.steps if step.reboot is not None}
     label = task.metadata.labels.get(LABEL_ATTEMPT, "0")
@@ -207,7 +207,7 @@ def task_facts(task: NodeTask, now: datetime) -> TaskFacts:
 
 
 def run_tasks(tasks: Iterable[NodeTask], run: str, now: datetime) -> dict[str, list[TaskFacts]]:
-    """Return the tasks of a run by host. One that was taken back afterwards has not succeeded."""
+    """Return the tasks of a run by host. A task that was taken back later did not succeed."""
     of_run = [task for task in tasks if task.metadata.labels.get(RUN) == run]
     undone = {taken_back(task.metadata.name): task.status.phase for task in of_run}
     found: dict[str, list[TaskFacts]] = {}
@@ -222,7 +222,7 @@ def run_tasks(tasks: Iterable[NodeTask], run: str, now: datetime) -> dict[str, l
 
 
 def _not_done(task: NodeTask) -> Reason | None:
-    """Return why a visit failed; who wrote another word there meant that it did."""
+    """Return why a visit failed; an unknown reason in the annotation still means that it failed."""
     said = task.metadata.annotations.get(NOT_DONE)
     if not said:
         return None
@@ -233,7 +233,7 @@ def _not_done(task: NodeTask) -> Reason | None:
 
 
 def unproven_reboot(task: NodeTask) -> str:
-    """Return which reboot of a task that succeeded nobody has proven; empty = none."""
+    """Return the first unproven reboot of a task that succeeded; empty = there is none."""
     for step in task.spec.steps:
         if step.reboot is None or step.reboot.when != "always":
             continue
@@ -249,12 +249,12 @@ def _proves(evidence: Mapping[str, str]) -> bool:
 
 
 def durations(tasks: Iterable[NodeTask], now: datetime) -> Iterator[tuple[str, timedelta]]:
-    """Return how long hosts took for tasks that went well; taking one back is no visit."""
+    """Return how long successful tasks took on each host; a task that takes another one back is no visit."""
     for task in tasks:
         if taken_back(task.metadata.name):
             continue
         made, ended = times.parse(task.metadata.creation_timestamp), ended_at(task, now)
         said = times.parse(task.status.finished_at)
-        late = said is None or said > now  # such a clock tells nothing about how long it took
+        late = said is None or said > now  # with such a clock the length is not known
         if task.status.phase == SUCCEEDED and made is not None and ended is not None and not late:
             yield task.spec.node_name, ended - made

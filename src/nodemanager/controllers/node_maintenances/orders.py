@@ -1,6 +1,6 @@
-"""Gives the orders of a visit. All of them may be given again, by this process or the next one.
+"""Carries out the orders of a visit. All of them may be repeated, by this process or the next one.
 
-What is intended is written on the host before (`write_claim`), and only what is seen afterwards ends a state.
+The claim on the host is written before (`write_claim`), and only later evidence ends a state.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from nodemanager.kube import errors, times
 from nodemanager.kube.objects import ObjectKey, Resource, key_of
 
 Owner = NodeMaintenance | ManagedNode
-"""For what a host is visited: a maintenance, or its own spec.upgrade."""
+"""The reason for the visit of a host: a maintenance, or its own spec.upgrade."""
 _LABEL_MAX: Final = 63
 
 
@@ -59,14 +59,14 @@ class TaskWork:
     deadline: datetime
     plan_hash: str = ""
     not_after: datetime | None = None
-    """When the window closes in which it has to begin."""
+    """When the window in which it has to begin closes."""
     not_before: datetime | None = None
-    """The slot that it is for; None = none, and it may begin at once."""
+    """Its slot; None = it has no slot, and may begin at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewOrder:
-    """What a host is asked."""
+    """The question for a host."""
 
     request: PreviewRequest
     steps: list[dict[str, Any]]
@@ -75,7 +75,7 @@ class PreviewOrder:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Carries out what was decided about one host."""
+    """Carries out decisions about one host."""
 
     client: Client
     hosts: HostsAhead
@@ -83,7 +83,7 @@ class Orders:
     unanswered: Unanswered = field(default_factory=Unanswered)
 
     async def write_claim(self, host: ManagedNode, claim: Claim, now: datetime) -> ManagedNode:
-        """Write down what is about to be done, if nobody else wrote anything since we looked.
+        """Write down what will be done, unless the host has changed since we looked.
 
         The next fencing token is taken with it.
         """
@@ -95,11 +95,11 @@ class Orders:
         return await self._note(host, notes, before.resource_version)
 
     async def forget(self, host: ManagedNode) -> ManagedNode:
-        """Take the record of a visit off a host; its last fencing token stays."""
+        """Remove the record of a visit from a host; its last fencing token stays."""
         return await self._note(host, {ANNOTATION_VISIT: None}, host.metadata.resource_version)
 
     async def mark(self, host: ManagedNode, mark: str) -> ManagedNode:
-        """Write on a host until when we begin its upgrades; empty = we do not."""
+        """Write on a host until when we begin its upgrades; empty = we do not begin them."""
         notes = {UPGRADES: mark or None}
         return await self._note(host, notes, host.metadata.resource_version)
 
@@ -113,9 +113,9 @@ class Orders:
     async def create_task(
         self, owner: Owner, host: ManagedNode, claim: Claim, work: TaskWork, now: datetime
     ) -> NodeTask | None:
-        """Create the task of a visit, once: one of this name that is there is the one we made before."""
+        """Create the task of a visit, once: an existing one of this name is the one that we made before."""
         name = task_of(claim)
-        if not fencing.token_of(host, name):  # somebody took it away: a task without one would be refused
+        if not fencing.token_of(host, name):  # the claim was removed: a task without one would be refused
             host = await self.write_claim(host, claim, now)
         token = fencing.token_of(host, name)
         body = _task(owner, host, claim, work, token)
@@ -129,7 +129,7 @@ class Orders:
     async def create_preview(
         self, owner: NodeMaintenance, host: ManagedNode, name: str, asking: PreviewOrder, now: datetime
     ) -> None:
-        """Have a host that nobody works on tell what would be done, once."""
+        """Ask a host that is not being worked on what would be done, once."""
         if not fencing.token_of(host, name):
             note = {ANNOTATION_TOKEN: fencing.newer_token(host, name, now)}
             host = await self._note(host, note, host.metadata.resource_version)
@@ -146,7 +146,7 @@ class Orders:
             return None
 
     async def note_not_done(self, task: NodeTask, reason: Reason) -> None:
-        """Write on a task that succeeded why its visit failed: the claim tells only until the next visit."""
+        """Record on a succeeded task why its visit failed: the claim lasts only until the next visit."""
         if task.metadata.annotations.get(NOT_DONE) == reason:
             return
         meta = task.metadata
@@ -155,7 +155,7 @@ class Orders:
             await self.client.patch(NODE_TASKS, meta.name, meta.namespace, body)
 
     async def delete_task(self, task: NodeTask) -> None:
-        """Delete a task, if nobody has written anything into it since."""
+        """Delete a task, unless it was changed since."""
         meta = task.metadata
         options = DeleteOptions(uid=meta.uid, resource_version=meta.resource_version)
         with contextlib.suppress(errors.NotFound):
@@ -163,7 +163,7 @@ class Orders:
         self.tasks.gone(key_of(task))
 
     def hold(self, owner: Owner, host: str, claim: Claim) -> NodeHold:
-        """Return the Node of a host, as it is held for this visit."""
+        """Return the Node of a host as it is held for this visit."""
         meta = owner.metadata
         since = times.rfc3339(claim.begun)
         holder = CordonHolder(meta.namespace, claim.maintenance, meta.uid, claim.generation, since)
@@ -171,12 +171,12 @@ class Orders:
 
 
 def task_of(claim: Claim) -> str:
-    """Return the name of the task that a visit orders in its state."""
+    """Return the name of the task that the visit's state orders."""
     return claims.undo_name(claim.task) if claim.task and claim.state is State.UNDOING else claim.task
 
 
 def label(name: str) -> str:
-    """Return a name as a label may have it."""
+    """Return a name in a form that a label may have."""
     return name[:_LABEL_MAX].rstrip("-._")
 
 
@@ -203,14 +203,14 @@ def _task(owner: Owner, host: ManagedNode, claim: Claim, work: TaskWork, token: 
             **({"notAfter": times.rfc3339(work.not_after)} if work.not_after is not None else {}),
             "fencingToken": token,
             "reason": about,
-            # Until its run has ended, which only we know.
+            # The task is kept until its run has ended, which only we know.
             **({} if claim.is_upgrade else {"ttlSecondsAfterFinished": MAX_TTL}),
         },
     }  # fmt: skip
 
 
 def _preview(owner: NodeMaintenance, host: ManagedNode, name: str, asking: PreviewOrder) -> dict[str, Any]:
-    """Return a task that only tells. It is part of no run: its reason has no uid, by which others count."""
+    """Return a preview task. It belongs to no run: its reason has no uid, by which runs count tasks."""
     meta, request = owner.metadata, asking.request
     return {
         "metadata": {

@@ -1,6 +1,6 @@
-"""Has hosts tell what an upgrade would do, where somebody asked for that: tasks that change nothing.
+"""Asks hosts what an upgrade would do, if a person wants to know: with tasks that change nothing.
 
-The request is an annotation of the maintenance, which is taken off once hosts are asked. The answers are in
+The request is an annotation of the maintenance, which is removed after hosts were asked. The answers are in
 the status of the tasks. All of it may be done again: the names of tasks follow from the request.
 """
 
@@ -43,7 +43,7 @@ class Previewer:
     async def answer(
         self, seen: MaintenanceSnapshot, run: RunState | None, facts: Mapping[str, HostFacts]
     ) -> News:
-        """Make a task on every host that can answer now, and return what to tell."""
+        """Make a task on every host that can answer now, and return the text for the person who asked."""
         request = previews.request_of(seen.maintenance.metadata.annotations[ANNOTATION_PREVIEW])
         if request is None:
             return News(REFUSED, f"annotation {ANNOTATION_PREVIEW} is no hash and id: ask again", bad=True)
@@ -76,7 +76,7 @@ class Previewer:
         for _ in range(TRIES):
             claim = observing.claim_of(host) if host is not None else None
             if host is None or (claim is not None and claim.holds):
-                return  # whoever asked sees that there is no task, and can ask again
+                return  # the person sees that there is no task, and can ask again
             task = claims.task_name(name, meta.uid, f"preview {request.id}", host.metadata.uid, 0)
             try:
                 await self.orders.create_preview(seen.maintenance, host, task, asking, seen.now)

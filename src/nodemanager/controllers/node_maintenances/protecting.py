@@ -1,6 +1,6 @@
-"""Which hosts have a pod that asks for time: asked right before a host would begin, and then now and again.
+"""Finds hosts with pods that ask for time: right before a host would begin, and later from time to time.
 
-A cluster has too many pods to keep all of them in memory. Whoever is started anew asks once more.
+A cluster has too many pods to keep all of them in memory. An operator that restarts looks again.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from nodemanager.fleet.maintenance.protected_pods import Protection
 from nodemanager.kube import errors
 
 AGAIN: Final = timedelta(seconds=30)
-"""How often the pods of a host are asked again, unless they said a time before that."""
+"""How often the pods of a host are looked at again, unless a pod named an earlier time."""
 AT_ONCE: Final = 20
-"""Of how many hosts in one look, so that many that ask do not hold up the others."""
+"""How many hosts one look asks about again, so that many protected hosts do not delay the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProtectedHosts:
-    """What was found, by maintenance and host: one that moves no pods does not ask."""
+    """The results by maintenance and host; a maintenance that moves no pods does not ask."""
 
     client: Client
     _found: dict[tuple[str, str], tuple[Protection, datetime]] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class ProtectedHosts:
         return replace(host, node=replace(host.node, protected=asked[0]))
 
     async def refresh(self, about: Undertaking) -> None:
-        """Ask the pods of hosts again that were asked a while ago, before it is decided whose turn it is."""
+        """Ask again about hosts that were asked a while ago, before the next hosts are chosen."""
         uid = about.owner.metadata.uid
         known = [(until, host) for (owner, host), (_, until) in self._found.items() if owner == uid]
         for until, host in sorted(known)[:AT_ONCE]:
@@ -48,14 +48,14 @@ class ProtectedHosts:
                 await self._ask(about, host)
 
     async def keep(self, about: Undertaking, host: HostFacts) -> bool:
-        """Ask the pods of a host that is about to begin; tell whether one of them keeps it from that."""
+        """Ask the pods of a host that is about to begin; tell whether one of them needs time."""
         return host.node is not None and _asks(about) and await self._ask(about, host.name)
 
     async def _ask(self, about: Undertaking, host: str) -> bool:
         key = about.owner.metadata.uid, host
         try:
             found = await node_draining.pods_of(self.client, host)
-        except errors.Forbidden:  # the drain will say so
+        except errors.Forbidden:  # the drain will report it
             found = []
         asked = protected_pods.longest(found, about.now)
         if asked is None:
@@ -66,7 +66,7 @@ class ProtectedHosts:
         return True
 
     def next(self, uid: str, now: datetime) -> float | None:
-        """Return in how many seconds somebody is to be asked again; None = nobody is."""
+        """Return in how many seconds a host has to be asked again; None = no host has to be."""
         ends = [until for (owner, _), (_, until) in self._found.items() if owner == uid]
         return max(0.1, (min(ends) - now).total_seconds()) if ends else None
 

@@ -1,4 +1,4 @@
-"""Keeps the ConfigSets that operations of type realtime become; nobody else's set is ever touched."""
+"""Keeps the ConfigSets that operations of type realtime become; sets of others are never changed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RealtimeKept:
     sets: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     plan: RealtimePlan | None = None
-    """What somebody has to say yes to; None: nobody has to."""
+    """The plan that needs an approval; None: no approval is needed."""
     approved: bool = True
 
 
@@ -66,14 +66,14 @@ def planned(seen: MaintenanceSnapshot, sets: Mapping[str, ConfigSet]) -> Realtim
 
 @dataclass(frozen=True, slots=True)
 class RealtimeSets:
-    """Makes, changes and removes the sets of maintenances."""
+    """Creates, changes and removes the sets of maintenances."""
 
     client: Client
     sets: Cache[ConfigSet]
     inputs: InputReader
 
     async def keep(self, seen: MaintenanceSnapshot) -> RealtimeKept | None:
-        """Have the sets of a maintenance be as they shall be; None = it has no operation of this type."""
+        """Keep the sets of a maintenance as they should be; None = it has no operation of this type."""
         maintenance = seen.maintenance
         await self._remove(realtime.obsolete(self.sets.values(), maintenance))
         found = realtime.operations(maintenance)
@@ -107,7 +107,7 @@ class RealtimeSets:
         return await asyncio.to_thread(realtime.openings, seen.inputs.calendar, spans, seen.now)
 
     async def _keep_one(self, maintenance: NodeMaintenance, wanted: ConfigSet, *, approved: bool) -> None:
-        """Write a set. What nobody approved reaches no host: until then, the set before is only looked at."""
+        """Write a set. Unapproved content reaches no host: until then, the previous set only reports."""
         name = wanted.metadata.name
         known = self.sets.get(ObjectKey(maintenance.metadata.namespace, name))
         if known is not None and not realtime.is_ours(known, maintenance):
@@ -122,7 +122,7 @@ class RealtimeSets:
     async def _create(self, wanted: ConfigSet) -> None:
         try:
             await self.client.create(CONFIG_SETS, wanted, wanted.metadata.namespace)
-        except errors.AlreadyExists as error:  # our cache is behind, or somebody else was faster
+        except errors.AlreadyExists as error:  # our cache is behind, or another writer was faster
             meta = wanted.metadata
             there = await self.client.get(CONFIG_SETS, meta.name, meta.namespace)
             if there.metadata.owner_references != meta.owner_references:
@@ -137,7 +137,7 @@ class RealtimeSets:
         try:
             await self.client.patch(CONFIG_SETS, meta.name, meta.namespace, body)
         except errors.Conflict:
-            return  # somebody changed it: the next look sees that
+            return  # the set was changed: the next look sees that
         except errors.Invalid as error:
             raise RealtimeError(f"ConfigSet {meta.name}: {error}") from error
 

@@ -1,6 +1,6 @@
-"""One look at a maintenance: go on with the hosts in work, decide, begin with others, and say how far it is.
+"""One look at a maintenance: continue with hosts in work, decide, begin with others, and report.
 
-What is remembered is in the objects alone: claims on hosts, tasks, and the run in the status. So it does not
+All memory is in the objects: claims on hosts, tasks, and the run in the status. So it does not
 matter which process looks next, nor at which write the last one was killed.
 """
 
@@ -43,7 +43,7 @@ from nodemanager.controllers.node_maintenances.hosts_in_work import (
     HostsInWork,
 )
 from nodemanager.controllers.node_maintenances.inputs import InputReader, Problem
-from nodemanager.controllers.node_maintenances.observing import HostSight, SignsOfLife
+from nodemanager.controllers.node_maintenances.observing import HostObservation, SignsOfLife
 from nodemanager.controllers.node_maintenances.orders import Orders
 from nodemanager.controllers.node_maintenances.previewing import Previewer
 from nodemanager.controllers.node_maintenances.protecting import ProtectedHosts
@@ -71,7 +71,7 @@ from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.controller import Reconcile, ReconcileResult
 
 BUSY_SECONDS: Final = 2.0
-"""While a Node is drained or a host is proven, for which nobody wakes us."""
+"""How often to look while a Node is drained or a host is proven, because no event comes then."""
 CATCH_UP: Final = 0.05
 DECISION_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5)
 TTL: Final = timedelta(days=1)
@@ -97,20 +97,20 @@ class Maintainer:
         self._asker = Asker(context.client, context.now, context.queue.add)
         caches.of(CONFIG_SETS).add_index(changing_hosts.UNDER_WAY, changing_hosts.under_way)
         changing = ChangingHosts(caches.of(CONFIG_SETS))
-        self._sight = HostSight(caches.of(NODES), SignsOfLife(context.now), changing)
-        caches.of(LEASES).subscribe(self._sight.signs.saw)
-        caches.of(MANAGED_NODES).subscribe(self._sight.forget)
-        self._work = HostsInWork(self._hosts, self._driver, self._protected, self._sight)
+        self._observation = HostObservation(caches.of(NODES), SignsOfLife(context.now), changing)
+        caches.of(LEASES).subscribe(self._observation.signs.saw)
+        caches.of(MANAGED_NODES).subscribe(self._observation.forget)
+        self._work = HostsInWork(self._hosts, self._driver, self._protected, self._observation)
         self._writer = MaintenanceWriter(context)
         self._upgrades = UpgradeVisits(
             self._orders, self._driver, self._hosts, self._tasks, GroupLocks(context.client, context.now),
             UpgradeMarks(self._orders, caches.of(NODES)), UpgradeInputs(
-                self._sight.facts_heard, self._rooms, self._inputs.unrecorded
+                self._observation.facts_heard, self._rooms, self._inputs.unrecorded
             ),
             context.events,
         )  # fmt: skip
         around = RepairInputs(
-            caches.of(CONFIG_SETS), self._maintenances, self._look_around, self._sight.facts,
+            caches.of(CONFIG_SETS), self._maintenances, self._look_around, self._observation.facts,
             self._inputs.unrecorded,
         )  # fmt: skip
         self._repairs = RepairTurns(self._orders, self._hosts, around, context.events, context.metrics)
@@ -154,7 +154,7 @@ class Maintainer:
         return await self._decide(seen, about, problem, soon)
 
     async def _see_to_hosts(self, key: ObjectKey) -> ReconcileResult | None:
-        """Look at what hosts ask for by themselves: upgrades, or turns to put back what drifted."""
+        """Look at the requests of hosts: for upgrades, or for turns to repair drift."""
         if key.name == waking.REPAIRS:
             again = await self._repairs.look(key.namespace, self._now())
             return ReconcileResult(again) if again is not None else None
@@ -182,23 +182,23 @@ class Maintainer:
         return gates_of(seen.maintenance, self._asker.answers, seen.now)
 
     def _facts(self, seen: MaintenanceSnapshot) -> dict[str, HostFacts]:
-        """Return what is known of the hosts that matter to a maintenance, with what we wrote meanwhile."""
+        """Return the facts about the hosts that matter to a maintenance, with our own writes."""
         gates = self._gates(seen)
         owners = {one.metadata.uid for one in self._maintenances.values()}
         found: dict[str, HostFacts] = {}
         names = [host.metadata.name for host in seen.nodes]
         hosts = list(self._hosts.chosen(seen.maintenance.metadata.namespace, names))
-        known = self._sight.facts(hosts)
+        known = self._observation.facts(hosts)
         for host in hosts:
             name = host.metadata.name
-            failing = gates.failing(host, self._sight.node_of(host))
+            failing = gates.failing(host, self._observation.node_of(host))
             facts = observing.with_gates(known[name], failing)
             facts = observing.with_owner(facts, owners, seen.now)
             found[name] = self._protected.on(seen.maintenance.metadata.uid, facts)
         return found
 
     async def _rooms(self, namespace: str) -> list[tuple[str, BudgetRoom]]:
-        """Return what the budgets of all maintenances leave that have a run."""
+        """Return what is left of the budgets of all maintenances that have a run."""
         found: list[tuple[str, BudgetRoom]] = []
         for one in self._maintenances.values():
             if one.metadata.namespace != namespace or one.status.run is None:
@@ -209,7 +209,7 @@ class Maintainer:
         return found
 
     def _undertaking(self, seen: MaintenanceSnapshot) -> tuple[Undertaking, Problem | None]:
-        """Return what holds for all visits now, and what keeps hosts from being begun with."""
+        """Return the rules for all visits now, and what prevents hosts from beginning."""
         about, problem = undertaking.of_run(seen, self._inputs)
         problem = problem or gates_of(seen.maintenance).problem
         if problem is None and about.rules.cordons and (why := self._caches.of(NODES).refused):
@@ -274,7 +274,7 @@ class Maintainer:
         )
 
     async def _preview(self, seen: MaintenanceSnapshot, problem: Problem | None) -> ReconcileResult:
-        """Have hosts asked what a run would do, then take the request off."""
+        """Let hosts be asked what a run would do, then remove the request."""
         maintenance = seen.maintenance
         found = passes.look(upcoming.upkeep(seen), None, maintenance.metadata.uid, seen.now)
         run = upcoming.run_of(maintenance, found, seen.now, begins=problem is None)
@@ -282,12 +282,12 @@ class Maintainer:
             news = await self._previews.answer(seen, run, self._facts(seen))
         except (errors.Conflict, errors.NotFound):  # a host has changed, or is gone: ask again
             return ReconcileResult(CONFLICT)
-        except errors.KubeError as error:  # the run does not wait until somebody can be asked
+        except errors.KubeError as error:  # the run does not wait until hosts can be asked
             said = f"cannot ask hosts what an upgrade would do: {error}; ask again once that is mended"
             news = News(previewing.REFUSED, said, bad=True)
         try:
             await self._writer.answered(maintenance, news)
-        except (errors.Conflict, errors.NotFound):  # somebody asks anew, or has deleted it
+        except (errors.Conflict, errors.NotFound):  # a new request was written, or it was removed
             return ReconcileResult(CONFLICT)
         return ReconcileResult(CATCH_UP)
 

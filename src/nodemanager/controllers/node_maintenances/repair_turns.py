@@ -1,6 +1,6 @@
-"""Gives hosts their turns to put back what drifted: within windows, and within the budgets of maintenances.
+"""Gives hosts their turns to repair drift: within windows, and within the budgets of maintenances.
 
-This is a name in the queue of maintenances, as upgrades are, so that no two decisions spend one budget.
+It is one entry in the queue of maintenances, as upgrades are: two parallel decisions could spend one budget.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from nodemanager.runtime.metrics import Registry
 
 log = logging.getLogger("nodemanager.operator")
 SOON: Final = 2.0
-"""While hosts wait for others, whose end nobody tells us of."""
+"""How often to look while hosts wait for others, because no event tells us when these end."""
 SELDOM: Final = 30.0
 AGAIN: Final = 0.2
-"""Somebody else wrote on a host, such as its agent: by then the watch has told us."""
+"""Another program wrote on a host, such as its agent; after this time the watch has shown it to us."""
 _FOR_OTHERS: Final = frozenset((
     Reason.BUDGET_SPENT, Reason.ZONE_BUDGET_SPENT, Reason.ZONES_BUSY, Reason.GROUP_BUDGET_SPENT,
     Reason.HOST_BUSY,
@@ -48,30 +48,35 @@ _FOR_OTHERS: Final = frozenset((
 
 @dataclass(frozen=True, slots=True)
 class RepairInputs:
-    """What is known besides the hosts."""
+    """Other facts besides the hosts."""
 
     sets: Cache[ConfigSet]
     maintenances: Cache[NodeMaintenance]
     look_around: Callable[[NodeMaintenance], Awaitable[MaintenanceSnapshot]]
     facts: Callable[[Sequence[ManagedNode]], Mapping[str, HostFacts]]
     unrecorded: Callable[[str], Problem | None]
-    """Returns why nothing new may begin in a namespace."""
+    """Returns why no new work may begin in a namespace."""
 
 
 class RepairTurns:
-    """Sees to all turns of a namespace."""
+    """Manages all turns of a namespace."""
 
     def __init__(
-        self, orders: Orders, hosts: HostsAhead, sight: RepairInputs, events: EventRecorder, metrics: Registry
+        self,
+        orders: Orders,
+        hosts: HostsAhead,
+        inputs: RepairInputs,
+        events: EventRecorder,
+        metrics: Registry,
     ) -> None:
         self._orders = orders
         self._hosts = hosts
-        self._sight = sight
+        self._inputs = inputs
         self._events = events
         self._outrun = False
-        """Somebody else wrote on a host before we could, in this look."""
+        """Whether another writer was faster on a host, in this look."""
         self._told: dict[str, dict[tuple[str, str], Reason]] = {}
-        """Why hosts were told to wait, by namespace, and then by host and ConfigSet."""
+        """Why hosts were reported to wait, by namespace, then by host and ConfigSet."""
         self._ended = metrics.counter(
             "nodemanager_repair_turns_total", "Turns to put back what drifted that have ended.", ("outcome",)
         )
@@ -82,7 +87,7 @@ class RepairTurns:
         )
 
     async def look(self, namespace: str, now: datetime) -> float | None:
-        """End turns that are over and begin others; return in how many seconds to look again, if at all."""
+        """End turns that are over and begin others; return in how many seconds to look again, or None."""
         self._outrun = False
         concerned = self._concerned(namespace)
         for host in concerned:
@@ -101,23 +106,23 @@ class RepairTurns:
         return [one for one in self._hosts.visited_by(REPAIRING) if one.metadata.namespace == namespace]
 
     async def _around(self, namespace: str) -> Around:
-        sight = self._sight
+        inputs = self._inputs
         nodes = self._hosts.everyone_newest(namespace)
-        sets = {one.metadata.name: one for one in sight.sets.values() if one.metadata.namespace == namespace}
+        sets = {one.metadata.name: one for one in inputs.sets.values() if one.metadata.namespace == namespace}
         found = []
-        for one in sight.maintenances.values():
+        for one in inputs.maintenances.values():
             run = one.status.run.id if one.status.run is not None else ""
             if one.metadata.namespace != namespace or not (run or realtime.operations(one)):
                 continue
-            groups = (await sight.look_around(one)).inputs.groups
+            groups = (await inputs.look_around(one)).inputs.groups
             meta = one.metadata
             found.append(MaintenanceBudget(meta.name, meta.uid, one.spec.budget, groups, run))
-        problem = sight.unrecorded(namespace)
+        problem = inputs.unrecorded(namespace)
         stopped = (problem.reason, problem.object) if problem is not None else None
-        return Around(nodes, sight.facts(nodes), sets, found, stopped)
+        return Around(nodes, inputs.facts(nodes), sets, found, stopped)
 
     async def _end(self, host: ManagedNode, claim: Claim, now: datetime) -> None:
-        if claim.host_uid != host.metadata.uid:  # written back from a backup: that host is gone
+        if claim.host_uid != host.metadata.uid:  # its claim came from a backup: that host is gone
             await self._write(host, self._orders.forget(host))
             return
         over = turns.ended(claim, host.status.left_drifts, now)
@@ -145,10 +150,10 @@ class RepairTurns:
         self._events.normal(MANAGED_NODES, host, "RepairTurn", said)
 
     async def _write(self, host: ManagedNode, written: Awaitable[ManagedNode]) -> bool:
-        """Write on a host; whatever goes wrong with one of them, the next look tries again."""
+        """Write on a host; after any error the next look tries again."""
         try:
             await written
-        except (errors.Conflict, errors.NotFound):  # somebody else was faster
+        except (errors.Conflict, errors.NotFound):  # another writer was faster
             self._outrun = True
             return False
         except errors.KubeError as error:
@@ -163,7 +168,7 @@ class RepairTurns:
             self._waits.labels(namespace, reason.value).set(count)
 
     def _tell_all(self, namespace: str, decision: RepairDecision) -> None:
-        """Tell why hosts wait, where it is news; who waits no longer is told anew the next time."""
+        """Report why hosts wait, if that has changed; a host that waited before is reported anew."""
         before = self._told.get(namespace, {})
         now = self._told[namespace] = {
             (wait.host, config_set): wait.reason for config_set, wait in decision.waits
@@ -181,11 +186,11 @@ class RepairTurns:
         self._events.normal(MANAGED_NODES, host, "RepairWaiting", said)
 
     def _next(self, namespace: str, decision: RepairDecision, now: datetime) -> float:
-        """Return when to look again: when others may have given back what a host waits for, or it is time."""
+        """Return when to look again: others may give back what a host waits for, or a time is reached."""
         if any(wait.reason in _FOR_OTHERS for _, wait in decision.waits):
             return SOON
         names = {config_set for config_set, _ in decision.waits}
-        windows = (self._sight.sets.get(ObjectKey(namespace, name)) for name in names)
+        windows = (self._inputs.sets.get(ObjectKey(namespace, name)) for name in names)
         edge = enforcement.next_edge((one.spec.enforcement for one in windows if one is not None), now)
         checks = [wait.next_check for _, wait in decision.waits if wait.next_check is not None]
         ahead = [(one - now).total_seconds() for one in (edge, *checks) if one is not None]

@@ -1,4 +1,4 @@
-"""What a run does to each host: steps, which stay as they were when the first host began; rules; and plan."""
+"""What a run does to each host: steps, which are fixed when the first host begins; rules; and plan."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ from nodemanager.fleet.series import LeftOut
 from nodemanager.kube import times
 
 FIRST: Final = 20
-"""Hosts that are listed in a plan."""
+"""How many hosts a plan lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceSnapshot:
-    """What is known when a maintenance is looked at."""
+    """The known facts when a maintenance is looked at."""
 
     maintenance: NodeMaintenance
     now: datetime
     nodes: Sequence[ManagedNode]
     inputs: Inputs
     tasks: Sequence[NodeTask]
-    """Those of this maintenance, of all its runs."""
+    """The tasks of this maintenance, of all its runs."""
     run: Run | None
 
 
 def work_of(seen: MaintenanceSnapshot, run: RunState, reader: InputReader) -> tuple[RunWork, Problem | None]:
     """Return what is done to each host of a run.
 
-    Once a host has begun, that is what its task says, whatever becomes of templates and operations meanwhile.
+    After a host has begun, this is what its task says, even if templates and operations change.
     """
     for task in seen.tasks:
         if task.metadata.labels.get(RUN) == run.id and not taken_back(task.metadata.name):
@@ -77,12 +77,12 @@ def work_of(seen: MaintenanceSnapshot, run: RunState, reader: InputReader) -> tu
 
 
 def _with_undo(step: TaskStep) -> TaskStep:
-    """Return a step that is taken back where it does not say what else happens: the window is closing."""
+    """Return a step that is taken back unless it declares something else, because the window is closing."""
     return step if step.on_failure else msgspec.structs.replace(step, on_failure=UNDO)
 
 
 def of_run(seen: MaintenanceSnapshot, reader: InputReader) -> tuple[Undertaking, Problem | None]:
-    """Return what holds for all visits of the run under way, and what keeps hosts from being begun with."""
+    """Return the rules of all visits of the current run, and what prevents hosts from beginning."""
     maintenance, inputs = seen.maintenance, seen.inputs
     spec, run, problem = maintenance.spec, maintenance.status.run, inputs.problem
     work, wrong = work_of(seen, run, reader) if run is not None else (RunWork((), ""), None)
@@ -116,7 +116,7 @@ def _drain_rules(drain: Drain | None, now: datetime) -> DrainRules:
 
 
 def nobody_asks(maintenance: NodeMaintenance) -> Problem | None:
-    """Return a problem if somebody else has to approve, and it was not recorded who made the request."""
+    """Return a problem if another person has to approve, but it was not recorded who made the request."""
     approval = maintenance.spec.approval
     if approval is None or not approval.different_user or approval.requester:
         return None
@@ -125,9 +125,9 @@ def nobody_asks(maintenance: NodeMaintenance) -> Problem | None:
 
 
 def is_approved(seen: MaintenanceSnapshot, caches: Caches, reader: InputReader) -> bool:
-    """Tell whether somebody said yes, if somebody has to, to the plan as it is now.
+    """Tell whether the plan, as it is now, has the approval that it needs.
 
-    What the status shows was made at the last look: what was changed since, nobody has seen yet.
+    The status shows the plan of the last look: a person cannot have seen later changes.
     """
     approval, shown = seen.maintenance.spec.approval, seen.maintenance.status.plan
     if approval is None or not approval.required:
@@ -139,7 +139,7 @@ def is_approved(seen: MaintenanceSnapshot, caches: Caches, reader: InputReader) 
 
 
 def approvers(maintenance: NodeMaintenance, plan_hash: str, caches: Caches) -> tuple[str, ...]:
-    """Return who said yes to a plan."""
+    """Return the people who approved a plan."""
     return tuple(
         one.spec.approver
         for one in caches.of(MAINTENANCE_APPROVALS).values()
@@ -151,7 +151,7 @@ def approvers(maintenance: NodeMaintenance, plan_hash: str, caches: Caches) -> t
 def refused(
     maintenance: NodeMaintenance, plan_now: PlanState | None, enforced: RealtimePlan | None, caches: Caches
 ) -> list[RefusedApproval]:
-    """Return approvals that do not count, the newest first; those of runs that have ended are history."""
+    """Return approvals that do not count, the newest first; those of ended runs are history."""
     approval, status = maintenance.spec.approval, maintenance.status
     hashes = [one.hash for one in (plan_now, enforced) if one is not None]
     if approval is None or not approval.required or not hashes:
@@ -177,7 +177,7 @@ def refused(
 
 
 def plan_of(seen: MaintenanceSnapshot, run: RunState | None, reader: InputReader) -> PlanState | None:
-    """Return what is, or would be, done by a run; its times are those that were expected at first."""
+    """Return the plan of a run, current or future; its times are those that were expected at first."""
     old = seen.maintenance.status.plan
     if run is None:
         return old

@@ -1,4 +1,4 @@
-"""The run that a plan is about: the one under way, or the next one, as it will be when it begins. Pure."""
+"""The run that a plan is about: the current one, or the next one, as it will begin. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nodemanager.fleet.maintenance.passes import MaintenanceLook, Upkeep
 
 
 def upkeep(seen: MaintenanceSnapshot) -> Upkeep:
-    """Return what a look at runs is made from."""
+    """Return the input of a look at runs."""
     status, created = seen.maintenance.status, seen.maintenance.metadata.creation_timestamp
     return Upkeep(
         operations=seen.inputs.operations,
@@ -26,7 +26,7 @@ def upkeep(seen: MaintenanceSnapshot) -> Upkeep:
 
 
 def next_run(maintenance: NodeMaintenance, found: MaintenanceLook) -> RunState | None:
-    """Return the run that comes next; None if nothing is due."""
+    """Return the next run; None if none is due."""
     nexts = {one.operation: one.next_run for one in found.judgements if one.next_run is not None}
     first = min(nexts.values(), default=None)
     if first is None:
@@ -43,7 +43,7 @@ def next_run(maintenance: NodeMaintenance, found: MaintenanceLook) -> RunState |
 def run_of(
     maintenance: NodeMaintenance, found: MaintenanceLook, now: datetime, *, begins: bool
 ) -> RunState | None:
-    """Return the run under way, else the one that begins now, if any may, else the next one."""
+    """Return the current run, else the one that begins now, if it may, else the next one."""
     if maintenance.status.run is not None:
         return maintenance.status.run
     if begins and found.begins:

@@ -1,7 +1,7 @@
-"""One step of the visit of one host: give the order of its state, look what came of it, write what is next.
+"""One step of the visit of one host: carry out the order of its state, look at the result, write the next.
 
-The decision itself is `fleet.maintenance.visits`. Here is how its orders are given, and where the evidence
-comes from: of a Node that we have just changed, from the API itself.
+The decision itself is `fleet.maintenance.visits`. This module carries out its orders, and says where evidence
+comes from: for a Node that we have just changed, from the API itself.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from nodemanager.runtime.metrics import Registry
 
 log = logging.getLogger("nodemanager.operator")
 UNDO_TIME: Final = timedelta(minutes=50)
-"""From when on no step that takes something back begins: before the visit is given up."""
+"""How long after an undoing began its steps may still begin, so that it ends before the visit is given up."""
 _BEFORE_WORK: Final = (State.CORDONING, State.DRAINING)
 _FAILED: Final = (State.UNDONE, State.HALTED)
 _HELD: Final = (State.CORDONING, State.DRAINING, State.RETURNING)
-"""States in which the Node itself is asked, not the cache."""
+"""States in which the Node is read from the API, not from the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undertaking:
-    """What a maintenance, or a host that is upgraded, says about its visits now."""
+    """What a maintenance, or an upgraded host, says about its visits now."""
 
     owner: Owner
     rules: VisitRules
@@ -56,7 +56,7 @@ class Undertaking:
     now: datetime
     may_work: bool = True
     ending: Reason | None = None
-    """Why hosts that are not worked on yet are given back: DELETED, ABORTED."""
+    """Why hosts without work so far are given back: DELETED, ABORTED."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Visited:
     facts: HostFacts
     claim: Claim
     tasks: Sequence[NodeTask] = ()
-    """Those of the whole run that are this host's."""
+    """The tasks of this host in the whole run."""
 
 
 class VisitDriver:
@@ -77,13 +77,13 @@ class VisitDriver:
         self._orders = orders
         self._events = events
         self._left: dict[str, str] = {}
-        """What was last told of hosts that are drained, by uid."""
+        """What was last reported about drained hosts, by uid."""
         self._moves = metrics.counter(
             "nodemanager_maintenance_transitions_total", "States that visits of hosts came into.", ("state",)
         )
 
     async def drive(self, about: Undertaking, seen: Visited) -> VisitHold | Move:
-        """Give the order of the state, and write down the next one if there is evidence for it."""
+        """Carry out the order of the state, and write the next state if there is evidence for it."""
         try:
             visit = await self._ordered(about, seen)
         except errors.Forbidden as error:
@@ -102,7 +102,7 @@ class VisitDriver:
         return found
 
     async def _remember(self, visit: Visit, seen: Visited, ended: Claim) -> None:
-        """Note on a task that succeeded that its host does not count as done, before the claim says so.
+        """Record on a succeeded task that its host does not count as done, before the claim says so.
 
         The claim is the record of it only until another maintenance visits the host.
         """
@@ -116,7 +116,7 @@ class VisitDriver:
     async def write(
         self, about: Undertaking, host: ManagedNode, claim: Claim, before: Claim | None = None
     ) -> None:
-        """Write down a state, and tell of it."""
+        """Write a state, and report it."""
         await self._orders.write_claim(host, claim, about.now)
         if before is not None and before.state is claim.state:
             return
@@ -137,7 +137,7 @@ class VisitDriver:
             tell(MANAGED_NODES, host, f"Maintenance{claim.state}", said)
 
     def _tell_left(self, host: ManagedNode, said: str) -> None:
-        """Tell of pods that are left, when it is news: a drain is looked at every few seconds."""
+        """Report remaining pods if they have changed: a drain is looked at every few seconds."""
         if said and self._left.get(host.metadata.uid) != said:
             self._events.normal(MANAGED_NODES, host, "MaintenanceDraining", said)
         if said:
@@ -148,7 +148,7 @@ class VisitDriver:
     # Orders
 
     async def _ordered(self, about: Undertaking, seen: Visited) -> Visit:
-        """Give the order of the state; return all that is known after that."""
+        """Carry out the order of the state; return all facts after that."""
         claim = seen.claim
         order = STATES[claim.state].order if claim.state in STATES else VisitOrder.NOTHING
         if claim.cordoned and order is VisitOrder.CREATE_TASK and not claim.seen:
@@ -172,7 +172,7 @@ class VisitDriver:
     async def _tasks(
         self, about: Undertaking, seen: Visited, order: VisitOrder
     ) -> tuple[NodeTask | None, NodeTask | None]:
-        """Create or take back the tasks of a visit; return them: of the work, and of undoing it."""
+        """Create or take back the tasks of a visit; return the task of the work, and that of its undoing."""
         claim = seen.claim
         task = await self._task(about, seen, claim.task)
         undo: NodeTask | None = None
@@ -196,7 +196,7 @@ class VisitDriver:
         return task, undo
 
     async def _created(self, about: Undertaking, seen: Visited, work: TaskWork) -> NodeTask | None:
-        """Create a task. One that the API does not take is as one that the host has refused."""
+        """Create a task. A task that the API refuses counts as refused by the host."""
         try:
             return await self._orders.create_task(
                 about.owner, seen.host, seen.claim, work, about.now
@@ -207,7 +207,7 @@ class VisitDriver:
             return NodeTask(named, status=NodeTaskStatus(phase=REFUSED))
 
     async def _held(self, about: Undertaking, seen: Visited, order: VisitOrder) -> NodeFacts | None:
-        """Cordon, drain or give back the Node of a host; return how it is then."""
+        """Cordon, drain or give back the Node of a host; return its state after that."""
         hold = self._orders.hold(about.owner, seen.host.metadata.name, seen.claim)
         left, blocked = 0, ""
         if order is VisitOrder.GIVE_BACK:
@@ -223,7 +223,7 @@ class VisitDriver:
         return None if node is None else _node_facts(node, left, blocked)
 
     async def _task(self, about: Undertaking, seen: Visited, name: str) -> NodeTask | None:
-        """Return a task of the visit: one that the cache does not know yet is asked for."""
+        """Return a task of the visit: one that the cache does not have yet is read from the API."""
         if not name or seen.claim.state in _BEFORE_WORK:
             return None
         known = next((one for one in seen.tasks if one.metadata.name == name), None)
@@ -231,7 +231,7 @@ class VisitDriver:
 
 
 def _cut_short(about: Undertaking, visit: Visit) -> Move | None:
-    """Return that a host is given back at once, because nothing more is to be done and nothing was."""
+    """Return that a host is given back at once, because no work is left and none was done."""
     claim = visit.claim
     untouched = claim.state in _BEFORE_WORK or (claim.state is State.WORKING and visit.task is None)
     if about.ending is None or not untouched:
@@ -244,7 +244,7 @@ def _cut_short(about: Undertaking, visit: Visit) -> Move | None:
 
 
 def _as_if(task: NodeTask | None, phase: str) -> NodeTask | None:
-    """Return a task as if it had ended so."""
+    """Return a task as if it had ended like this."""
     if task is None:
         return None
     return msgspec.structs.replace(task, status=msgspec.structs.replace(task.status, phase=phase))

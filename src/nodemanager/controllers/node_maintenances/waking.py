@@ -38,16 +38,16 @@ from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Change
 
 UPGRADES: Final = "upgrades/"
-"""The name in the queue of all upgrades of a namespace; no object is called so."""
+"""The entry in the queue for all upgrades of a namespace; no object has this name."""
 REPAIRS: Final = "repairs/"
-"""The same of all drifts that are put back in turn."""
+"""The entry for all drifts that are repaired in turn."""
 _COUNTED: Final = ("Alive", "Ready", "Held", "Escalated")
 SETTLE_SECONDS: Final = 1.0
-"""Many hosts change at about the same time; who only waits for them looks once."""
+"""Many hosts change at about the same time; a maintenance that only waits for them looks once."""
 
 
 def on_maintenance(change: Change[NodeMaintenance], _caches: Caches) -> Iterator[Wake]:
-    """Wake a maintenance for what people say, not for the status that we wrote."""
+    """Wake a maintenance for changes by people, not for the status that we wrote."""
     old, new = change.old, change.new
     if new is not None and (old is None or _asked(old) != _asked(new)):
         yield Wake(change.key)
@@ -59,7 +59,7 @@ def _asked(one: NodeMaintenance) -> tuple[object, ...]:
 
 
 def on_checkpoint(change: Change[AuditCheckpoint], caches: Caches) -> Iterator[Wake]:
-    """Wake all that may begin something, when the audit log can be relied on again, or no longer."""
+    """Wake all that may begin work, when the audit log becomes reliable, or stops being so."""
     if audit_gate.is_news(change):
         for one in _all(caches, change.key.namespace):
             yield Wake(key_of(one))
@@ -82,7 +82,7 @@ def on_series(change: Change[Any], caches: Caches) -> Iterator[Wake]:
 
 
 def on_config_set(change: Change[ConfigSet], caches: Caches) -> Iterator[Wake]:
-    """Wake the maintenance whose set somebody changed or deleted; all of them when a change has ended."""
+    """Wake the maintenance whose set was changed or deleted; wake all when a change has ended."""
     before, after = change.old, change.new
     if before is not None and _is_done(before, after):
         for one in _all(caches, change.key.namespace):
@@ -98,7 +98,7 @@ def on_config_set(change: Change[ConfigSet], caches: Caches) -> Iterator[Wake]:
 
 
 def _is_done(before: ConfigSet, after: ConfigSet | None) -> bool:
-    """Tell whether nobody is on the way any more to a change that was under way."""
+    """Tell whether no host is on its way any more to a change that was under way."""
     was, now = on_the_way.of_set(before), on_the_way.of_set(after) if after is not None else None
     if was is None:
         return False
@@ -114,14 +114,14 @@ def on_template(change: Change[Any], caches: Caches) -> Iterator[Wake]:
 
 
 def on_approval(change: Change[MaintenanceApproval], _caches: Caches) -> Iterator[Wake]:
-    """Wake the maintenance that somebody says yes to."""
+    """Wake the maintenance that is approved."""
     found = change.new or change.old
     if found is not None and found.spec.maintenance:
         yield Wake(ObjectKey(change.key.namespace, found.spec.maintenance))
 
 
 def on_task(change: Change[NodeTask], _caches: Caches) -> Iterator[Wake]:
-    """Wake the maintenance that a task is part of, if it got on in a way that matters."""
+    """Wake the maintenance of a task, if the task made progress that matters."""
     old, new = change.old, change.new
     if old is not None and new is not None and _got_to(old) == _got_to(new):
         return
@@ -139,7 +139,7 @@ def _got_to(task: NodeTask) -> tuple[object, ...]:
 
 
 def on_host(change: Change[ManagedNode], caches: Caches) -> Iterator[Wake]:
-    """Wake who works on a host that changed, and those that could begin with it, or another one, now."""
+    """Wake the maintenance that works on a changed host, and those that could begin work because of it."""
     old, new = change.old, change.new
     namespace = change.key.namespace
     if new is not None and (old is None or _upgraded_as(old) != _upgraded_as(new)) and _is_upgraded(new):
@@ -160,7 +160,7 @@ def on_host(change: Change[ManagedNode], caches: Caches) -> Iterator[Wake]:
 
 
 def _got_on(old: ManagedNode, new: ManagedNode, caches: Caches) -> bool:
-    """Tell whether a host says something else of a change that is under way."""
+    """Tell whether a host reports something else about a change that is under way."""
     if old.status.configsets == new.status.configsets:
         return False
     sets = changing_hosts.names(caches.of(CONFIG_SETS), new.metadata.namespace)
@@ -168,10 +168,10 @@ def _got_on(old: ManagedNode, new: ManagedNode, caches: Caches) -> bool:
 
 
 def _concerns_others(old: ManagedNode, new: ManagedNode) -> bool:
-    """Tell whether anybody but who works there could decide otherwise now.
+    """Tell whether maintenances that do not work there could decide otherwise now.
 
-    Who begins with a host only takes of the budget, and who goes on leaves it as it is: nobody can begin for
-    that. What ends gives it back, and then whoever waits for it is woken.
+    Beginning work only takes from the budget, and continuing does not change it, so neither lets others
+    begin. The end of work gives the budget back, and wakes those that wait for it.
     """
     if _judged(old) != _judged(new):
         return True
@@ -180,7 +180,7 @@ def _concerns_others(old: ManagedNode, new: ManagedNode) -> bool:
 
 
 def on_node(change: Change[Node], caches: Caches) -> Iterator[Wake]:
-    """Wake those whose host a Node is, if it came, went, was labelled, or takes pods otherwise."""
+    """Wake those whose host is a Node, if it came, went, got labels, or changed whether it takes pods."""
     old, new = change.old, change.new
     if old is not None and new is not None and _taken_as(old) == _taken_as(new):
         return
@@ -202,15 +202,15 @@ def _all(caches: Caches, namespace: str) -> Iterator[NodeMaintenance]:
 
 
 def _choosing(caches: Caches, namespace: str, hosts: Sequence[ManagedNode]) -> Iterator[NodeMaintenance]:
-    """Yield the maintenances that mean one of the hosts: budgets count nobody else.
+    """Yield the maintenances that select one of the hosts, because budgets count only those.
 
-    And those that choose by labels of Nodes: whom they mean, a look finds out.
+    Those that select by labels of Nodes are included: only a look finds out which hosts they mean.
     """
     for one in _all(caches, namespace):
         reference, referred = one.spec.series_ref, None
         if reference is not None:
             known: NodeSeries | None = caches.of(NODE_SERIES).get(ObjectKey(namespace, reference.name))
-            if known is None:  # nothing is begun with until it is there, and that wakes it
+            if known is None:  # no work begins until it is there, and its arrival wakes the maintenance
                 continue
             referred = known.spec
         spec = series_of(one.spec, referred)
@@ -219,7 +219,7 @@ def _choosing(caches: Caches, namespace: str, hosts: Sequence[ManagedNode]) -> I
 
 
 def _judged(host: ManagedNode) -> tuple[object, ...]:
-    """Return what others count of a host; a drift that was repaired is nothing to them."""
+    """Return the facts that others count about a host; a repaired drift does not matter to them."""
     meta, status = host.metadata, host.status
     judged = {one.type: one.status for one in status.conditions if one.type in _COUNTED}
     return meta.uid, meta.labels, judged, is_held(host), upgrading_since(status)
@@ -230,26 +230,26 @@ def _counted_as(host: ManagedNode) -> tuple[object, ...]:
 
 
 def _upgraded_as(host: ManagedNode) -> tuple[object, ...]:
-    """Return what decides about the upgrade of a host."""
+    """Return the facts that decide about the upgrade of a host."""
     notes, visit = host.metadata.annotations, upgrade_tasks.visit_of(host)
     due = host.status.upgrade.due if host.status.upgrade is not None else None
     return host.spec.upgrade, visit, due, notes.get(ANNOTATION_HOLD)
 
 
 def _repaired_as(host: ManagedNode) -> tuple[object, ...]:
-    """Return what decides about turns of a host to put back what drifted."""
+    """Return the facts that decide about turns of a host to repair drift."""
     left = host.status.left_drifts
     return (left.asks, left.used) if left is not None else (), turns.claim_of(host)
 
 
 def _turn_is_over(host: ManagedNode) -> bool:
-    """Tell whether a host gives back its turn, so that another one can begin: whatever else it says waits."""
+    """Tell whether a host gives back its turn, so that another one can begin; its other reports can wait."""
     claim, left = turns.claim_of(host), host.status.left_drifts
     return claim is not None and claim.holds and left is not None and left.used == claim.run
 
 
 def _is_upgraded(host: ManagedNode) -> bool:
-    """Tell whether there may be something to do for the upgrade of a host; marks are looked at in time."""
+    """Tell whether the upgrade of a host may need action; marks are checked by time."""
     return any(_upgraded_as(host)) or nodetask.UPGRADES in host.metadata.annotations
 
 

@@ -1,4 +1,4 @@
-"""Says of every NodeSeries which hosts it means now."""
+"""Reports in every NodeSeries which hosts it selects now."""
 
 from __future__ import annotations
 

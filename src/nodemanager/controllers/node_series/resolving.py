@@ -1,4 +1,4 @@
-"""Keeps the status of every series equal to the hosts that it means."""
+"""Keeps the status of every series equal to the hosts that it selects."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from nodemanager.runtime.cache import Cache, Change
 from nodemanager.runtime.controller import Reconcile, ReconcileResult
 
 SETTLE_SECONDS: Final = 2.0
-"""Many hosts change at about the same time; they are counted together."""
+"""Many hosts change at about the same time, so they are counted together."""
 LOOK_SECONDS: Final = 60.0
-"""A series that chooses by Nodes is counted this often, at least."""
+"""The longest time between two counts of a series that selects by Nodes."""
 MAX_GROUPS: Final = 100
 MAX_NAMES: Final = 20
 ALL: Final = "AllFound"
@@ -41,7 +41,7 @@ NOBODY: Final = "NoHost"
 
 @dataclass(frozen=True, slots=True)
 class SeriesResolver:
-    """Writes the status of series when it says anything new."""
+    """Writes the status of series when it changes."""
 
     client: Client
     series: Cache[NodeSeries]
@@ -57,7 +57,7 @@ class SeriesResolver:
         nodes = [node for node in self.nodes.values() if node.metadata.namespace == key.namespace]
         wanted = resolve(found, nodes, times.rfc3339(self.now()), self._cluster(found))
         await write_status(self.client, NODE_SERIES, found, found.status, wanted)
-        # Nobody tells us that the right to read Nodes was taken away.
+        # No event tells us that the right to read Nodes was removed.
         return ReconcileResult(LOOK_SECONDS) if found.spec.node_selector is not None else None
 
     def _cluster(self, found: NodeSeries) -> ClusterNodes:
@@ -76,7 +76,7 @@ def build(context: ControllerContext) -> Reconcile:
 
 
 def on_series(change: Change[NodeSeries], _caches: Caches) -> Iterator[Wake]:
-    """Wake a series for what it says, not for the status that we wrote."""
+    """Wake a series for a change of its spec, not of the status that we wrote."""
     if change.new is None:
         return
     if change.old is None or change.old.metadata.generation != change.new.metadata.generation:
@@ -84,7 +84,7 @@ def on_series(change: Change[NodeSeries], _caches: Caches) -> Iterator[Wake]:
 
 
 def on_node(change: Change[ManagedNode], caches: Caches) -> Iterator[Wake]:
-    """Wake all series of a namespace where a host came, went, was labelled, fell silent or is back."""
+    """Wake all series of a namespace in which a host came, went, got labels, fell silent or came back."""
     old, new = change.old, change.new
     if old is not None and new is not None and _counted_as(old) == _counted_as(new):
         return
@@ -94,7 +94,7 @@ def on_node(change: Change[ManagedNode], caches: Caches) -> Iterator[Wake]:
 
 
 def on_kubernetes_node(change: Change[Node], caches: Caches) -> Iterator[Wake]:
-    """Wake the series that choose by Nodes, where one came, went or was labelled."""
+    """Wake the series that select by Nodes, when a Node came, went or got labels."""
     old, new = change.old, change.new
     if old is not None and new is not None and old.metadata.labels == new.metadata.labels:
         return
@@ -108,11 +108,11 @@ def _counted_as(node: ManagedNode) -> tuple[dict[str, str], bool]:
 
 
 class ClusterNodes(NamedTuple):
-    """What is known of the Kubernetes Nodes."""
+    """The known facts about the Kubernetes Nodes."""
 
     labels: NodeLabels = series.NO_NODES
     refused: str = ""
-    """Why nothing is."""
+    """Why they cannot be read."""
 
 
 NO_CLUSTER: Final = ClusterNodes()

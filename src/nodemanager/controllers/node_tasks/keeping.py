@@ -1,4 +1,4 @@
-"""Carries out what is decided about tasks, and tells of what became of them."""
+"""Carries out the decisions about tasks, and reports what became of them."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from nodemanager.runtime.metrics import Registry
 
 log = logging.getLogger("nodemanager.operator")
 MANAGER: Final = "nodemanager-tasks"
-"""Who ends tasks for their hosts, as `managedFields` tells."""
+"""The writer that ends tasks for their hosts, in `managedFields`."""
 CONFLICT_SECONDS: Final = 0.5
-"""Somebody else wrote the task meanwhile, such as its agent; by then the watch has told us."""
+"""Another program wrote the task, such as its agent; after this time the watch has shown it to us."""
 LONGEST: Final = 86400.0
-"""A task is looked at this often, at least: a clock may be set."""
+"""The longest time between two looks at a task: a clock may be set."""
 RUNNING: Final = "Running"
 SUCCEEDED: Final = "Succeeded"
 
 
 @dataclass(frozen=True, slots=True)
 class RunsGoingOn:
-    """The runs that have not ended: of which a task has not, or a maintenance says so.
+    """Runs that have not ended: one of their tasks has not ended, or a maintenance says so.
 
     A run may wait for its next window for weeks with all its tasks ended. They say which hosts are done.
     """
@@ -67,24 +67,24 @@ class RunsGoingOn:
 
 @dataclass(frozen=True, slots=True)
 class TaskMemory:
-    """What was seen of a task before; all of it is made anew when another operator leads."""
+    """What was seen of a task before; the next leader begins without it."""
 
     phases: dict[ObjectKey, str] = field(default_factory=dict)
-    """So that how a task ended is told once."""
+    """The phases, so that the end of a task is reported once."""
     ended: dict[ObjectKey, datetime] = field(default_factory=dict)
-    """When it was first seen to have ended."""
+    """When the task was first seen to have ended."""
     gone: dict[ObjectKey, datetime] = field(default_factory=dict)
     """When its host was first seen to have no ManagedNode."""
 
     def forget(self, key: ObjectKey) -> None:
-        """Forget a task that is no more."""
+        """Forget a task that does not exist any more."""
         for known in (self.phases, self.ended, self.gone):
             known.pop(key, None)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskKeeper:
-    """Ends, removes and tells of tasks."""
+    """Ends, removes and reports tasks."""
 
     client: Client
     tasks: Cache[NodeTask]
@@ -96,7 +96,7 @@ class TaskKeeper:
     memory: TaskMemory = field(default_factory=TaskMemory)
 
     async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
-        """Do what is to be done about a task, and say when to look again."""
+        """Carry out the action for a task, and say when to look again."""
         task = self.tasks.get(key)
         if task is None or task.metadata.deletion_timestamp:
             self.memory.forget(key)
@@ -123,13 +123,13 @@ class TaskKeeper:
         return Circumstances(now, gone, ended, RunsGoingOn(self.tasks, self.maintenances))
 
     def _tell(self, key: ObjectKey, task: NodeTask) -> None:
-        """Report the beginning and the end of a task; what had happened before we looked is no news."""
+        """Report the beginning and the end of a task; events from before we looked are not reported."""
         phase = task.status.phase
         before = self.memory.phases.get(key)
         self.memory.phases[key] = phase
         if before is None or before == phase:
             return
-        if phase == RUNNING and MAINTENANCE not in task.metadata.labels:  # that one has told of its host
+        if phase == RUNNING and MAINTENANCE not in task.metadata.labels:  # a maintenance reports it itself
             self.events.normal(NODE_TASKS, task, "TaskStarted", f"{task.spec.node_name} has taken it")
         if not is_ended(task.status):
             return
@@ -138,7 +138,7 @@ class TaskKeeper:
         record(NODE_TASKS, task, f"Task{phase}", said)
 
     async def _end(self, task: NodeTask, over: EndForHost, now: datetime) -> None:
-        """Write what the host cannot say any more; if it says something meanwhile, that is what counts."""
+        """Write what the host cannot report any more; if it reports something meanwhile, that counts."""
         meta, moment = task.metadata, times.rfc3339(now)
         complete = Condition(
             type=COMPLETE, status=conditions.FALSE, reason=over.reason, message=over.message,
@@ -197,7 +197,7 @@ def _counted(tasks: Cache[NodeTask], phase: str) -> float:
 
 
 def on_task(change: Change[NodeTask], _caches: Caches) -> Iterator[Wake]:
-    """Wake a task that is new, gone, was taken or ended; how far its steps are is for others."""
+    """Wake a task that is new, gone, was taken or ended; the progress of its steps does not matter here."""
     if change.old is None or change.new is None or _stage(change.old) != _stage(change.new):
         yield Wake(change.key)
 

@@ -1,6 +1,6 @@
-"""Tells people what happens to their maintenances: delivers the notices that the status of each has.
+"""Tells people about their maintenances: delivers the notices in the status of each.
 
-Apart from the controller that decides, so that nobody who does not answer delays a decision.
+It is separate from the controller that decides, so that a receiver without an answer delays no decision.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Delivers notices at least once, and writes down how far: in the status, so that nobody else does it again.
+"""Delivers notices at least once, and records the progress in the status, so that no process repeats it.
 
 A process that is killed between a delivery and its record delivers once more, with the same id.
 """
@@ -30,11 +30,11 @@ FAILED: Final = "NotificationFailed"
 DROPPED: Final = "NotificationDropped"
 MAX_FAILURE: Final = 512
 DELIVERY_SECONDS: Final = 30.0
-"""For all of one delivery, so that its end is written down before the look at a maintenance is cut off."""
+"""The limit for one delivery, so that its end is recorded before the whole look is cut off."""
 
 
 class Notifier:
-    """Tells everybody what there is for them, one notice at a time."""
+    """Delivers the notices of each receiver, one at a time."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
@@ -43,7 +43,7 @@ class Notifier:
         self._now = context.now
         self._maintenances = context.caches.of(NODE_MAINTENANCES)
         self._written: dict[ObjectKey, tuple[str, Mapping[str, Delivery]]] = {}
-        """What we wrote last, by name and uid: the cache may not have it yet."""
+        """Our last write, by name and uid: the cache may not have it yet."""
         self._count = context.metrics.counter(
             "nodemanager_notifications_total", "Notices that were delivered, failed or dropped.", ("result",)
         )
@@ -73,7 +73,7 @@ class Notifier:
         return dues.known(maintenance, written if uid == maintenance.metadata.uid else {})
 
     async def _deliver(self, maintenance: NodeMaintenance, due: Due) -> str:
-        """Deliver a notice; return why that failed, or nothing."""
+        """Deliver a notice; return why that failed, or an empty text."""
         namespace = maintenance.metadata.namespace
         try:
             async with asyncio.timeout(DELIVERY_SECONDS):
@@ -87,9 +87,9 @@ class Notifier:
         return ""
 
     async def _rendered(self, maintenance: NodeMaintenance, due: Due) -> str | None:
-        """Return what the template makes of a notice; nothing where there is none, or it cannot be rendered.
+        """Return what the template makes of a notice; empty if there is none, or it cannot be rendered.
 
-        A mistake in a template must not keep anybody from hearing that hosts fail.
+        A mistake in a template must not prevent the message that hosts fail.
         """
         if not due.target.template:
             return None
@@ -119,13 +119,13 @@ class Notifier:
     async def _write(
         self, key: ObjectKey, maintenance: NodeMaintenance, told: Mapping[str, Delivery]
     ) -> None:
-        """Write down how far everybody was told: ours alone, so it does not matter what else was written."""
+        """Write the progress of each receiver: only we write it, so other changes do not matter."""
         self._written[key] = maintenance.metadata.uid, told
         said = msgspec.to_builtins([told[name] for name in sorted(told)])
         body = MergePatch({"metadata": {"uid": maintenance.metadata.uid}, "status": {"deliveries": said}})
         try:
             await self._client.patch(NODE_MAINTENANCES, key.name, key.namespace, body, subresource="status")
-        except (errors.NotFound, errors.Conflict):  # it is gone, or another one of its name
+        except (errors.NotFound, errors.Conflict):  # it is gone, or replaced by another one of its name
             self._written.pop(key, None)
 
 
@@ -135,7 +135,7 @@ def build(context: ControllerContext) -> Reconcile:
 
 
 def on_maintenance(change: Change[NodeMaintenance], _caches: Caches) -> Iterator[Wake]:
-    """Wake a maintenance that has something new to tell, or somebody new to tell it to."""
+    """Wake a maintenance that has a new notice, or a new receiver."""
     old, new = change.old, change.new
     if new is None or old is None or old.status.notices != new.status.notices or old.spec != new.spec:
         yield Wake(change.key)

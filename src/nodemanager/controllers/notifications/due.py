@@ -1,7 +1,7 @@
-"""What is to be delivered now, to whom, and what follows from how that went. Pure.
+"""Which notice is due now for which receiver, and what follows from the result of a delivery. Pure.
 
-Each one is told in order, and one notice at a time. What cannot be delivered is tried again after a while
-that grows, a limited number of times; then it is given up, and said so.
+A receiver gets its notices in order and one at a time. A notice that fails is tried again after a time
+that grows, a limited number of times; then it is given up, and the status says so.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ LONGEST_RETRY: Final = timedelta(minutes=10)
 
 
 class Due(NamedTuple):
-    """A notice for somebody."""
+    """A notice for a receiver."""
 
     target: Notification
     notice: Notice
     delivery: Delivery
-    """How far the target has been told."""
+    """The progress of the receiver."""
 
     def at(self, now: datetime) -> datetime:
-        """Return when it is to be delivered."""
+        """Return when the notice has to be delivered."""
         return times.parse(self.delivery.next_try) or now
 
 
 def pending(maintenance: NodeMaintenance, told: Mapping[str, Delivery]) -> Iterator[Due]:
-    """Yield the next notice for everybody for whom there is one."""
+    """Yield the next notice for every receiver that has one."""
     for target in maintenance.spec.notify:
         delivery = told.get(target.name) or Delivery(name=target.name)
         notices = (one for one in maintenance.status.notices if target.name in one.to)
@@ -44,7 +44,7 @@ def pending(maintenance: NodeMaintenance, told: Mapping[str, Delivery]) -> Itera
 
 
 def after(due: Due, failure: str, now: datetime) -> Delivery:
-    """Return how far somebody has been told after a try."""
+    """Return the progress of a receiver after a try."""
     name, number, dropped = due.target.name, due.notice.number, due.delivery.dropped
     if not failure:
         return Delivery(name=name, number=number, dropped=dropped)
@@ -59,9 +59,9 @@ def after(due: Due, failure: str, now: datetime) -> Delivery:
 
 
 def known(maintenance: NodeMaintenance, written: Mapping[str, Delivery]) -> dict[str, Delivery]:
-    """Return how far everybody has been told: as the status says, or as we wrote and it does not say yet.
+    """Return the progress of each receiver: from the status, or from our write that it does not show yet.
 
-    Who is not to be told any more is remembered as long as there are notices for him: he may come back.
+    A removed receiver is remembered while there are notices for it, because it may come back.
     """
     found = {one.name: one for one in maintenance.status.deliveries}
     for name, one in written.items():

@@ -1,4 +1,4 @@
-"""What is sent: the body for each type of receiver. Pure."""
+"""The body of a message, for each type of receiver. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLAIN: Final = "text/plain; charset=utf-8"
 
 
 class Message(NamedTuple):
-    """What somebody is sent."""
+    """What a receiver gets."""
 
     body: bytes
     content_type: str = JSON
@@ -32,7 +32,7 @@ def id_of(maintenance: NodeMaintenance, due: Due) -> str:
 
 
 def job(maintenance: NodeMaintenance, due: Due) -> Job:
-    """Return the template of somebody, with what it may use."""
+    """Return the template of a receiver, with the values that it may use."""
     data = Data(node=_plain(fields(maintenance, due), slack=due.target.type == SLACK))
     name = f"template of notification {due.target.name}"
     text = "{{with .Node}}" + due.target.template + "{{end}}"
@@ -40,7 +40,7 @@ def job(maintenance: NodeMaintenance, due: Due) -> Job:
 
 
 def fields(maintenance: NodeMaintenance, due: Due) -> dict[str, Any]:
-    """Return all that is known of a notice."""
+    """Return all fields of a notice."""
     meta, notice = maintenance.metadata, due.notice
     hosts = msgspec.to_builtins(notice.hosts) if notice.hosts is not None else {}
     counts = ("total", "waiting", "running", "succeeded", "failed", "skipped")
@@ -52,7 +52,7 @@ def fields(maintenance: NodeMaintenance, due: Due) -> dict[str, Any]:
 
 
 def message(maintenance: NodeMaintenance, due: Due, rendered: str | None) -> Message:
-    """Return what is sent; `rendered` is what a template made of it, if there is one."""
+    """Return the message; `rendered` is the text from the template, if there is one."""
     kind, known = due.target.type, fields(maintenance, due)
     if kind == WEBHOOK and rendered is not None:
         return Message(rendered.encode(errors="replace"), JSON if _is_json(rendered) else PLAIN)
@@ -81,7 +81,7 @@ def _plain(known: dict[str, Any], *, slack: bool) -> dict[str, Any]:
 
 
 def _escaped(text: str) -> str:
-    """Return a text that Slack shows as it is: it mentions nobody, and is no link."""
+    """Return a text that Slack shows unchanged: it mentions no user, and is no link."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

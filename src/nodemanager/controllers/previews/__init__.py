@@ -1,4 +1,4 @@
-"""Has hosts asked what proposed ConfigSets would do to them, and removes what is left of that."""
+"""Asks hosts what proposed ConfigSets would do to them, and removes what remains of that."""
 
 from __future__ import annotations
 

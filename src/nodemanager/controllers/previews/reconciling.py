@@ -1,7 +1,7 @@
-"""One look at one ConfigSetPreview: who is asked next, by tasks that change nothing.
+"""One look at one ConfigSetPreview: which hosts are asked next, by tasks that change nothing.
 
 All of it may be done again: the names of tasks follow from the proposal. That it was seen is written first,
-so whoever asked knows within a moment that somebody is at it.
+so the person who asked knows within a moment that an operator works on it.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ from nodemanager.runtime.controller import Reconcile, ReconcileResult, Retry
 BY_PREVIEW: Final = "preview"
 """Index: tasks by the name of the proposal that they are about."""
 SETTLE_SECONDS: Final = 0.1
-"""Hosts answer at about the same time; the next ones are asked together."""
+"""Hosts answer at about the same time, so the next ones are asked together."""
 AGAIN_SECONDS: Final = 0.2
 TRIES: Final = 3
 MAX_MESSAGE: Final = 1024
 _REFUSALS: Final = (errors.Forbidden, errors.Invalid, errors.BadRequest)
-"""Of tasks: for a quota, an older definition of the kind, or the name of a proposal that fits in no label."""
+"""Reasons why a task is refused: a quota, an older definition of the kind, or a proposal name too long for a
+label."""
 _BROKEN: Final = "its digest is not that of its sets; ask again"
 
 
@@ -65,7 +66,7 @@ class Previews:
     nodes: Cache[ManagedNode]
     now: Callable[[], datetime]
     made: dict[ObjectKey, dict[str, str]] = field(default_factory=dict)
-    """Hosts that we asked, each with the uid of the proposal: the cache of tasks may be behind."""
+    """Hosts that we asked, each with the uid of the proposal, because the cache of tasks may be behind."""
 
     async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
         """Ask as many hosts as may be asked now."""
@@ -90,7 +91,7 @@ class Previews:
         else:
             try:
                 await self._ask(preview)
-            except _REFUSALS as error:  # whoever asked is told
+            except _REFUSALS as error:  # the person who asked sees the error
                 said = wording.flat(f"cannot make tasks: {error}", MAX_MESSAGE)
                 await self._write(preview, ConfigSetPreviewStatus(phase=REFUSED), said)
         return ReconcileResult(left)
@@ -126,7 +127,7 @@ class Previews:
         )
 
     async def _ask_one(self, preview: ConfigSetPreview, host: ManagedNode) -> Reason | None:
-        """Make the task of a host, once; return why there is none."""
+        """Make the task of a host, once; return why that is not possible."""
         meta = preview.metadata
         task = claims.task_name(host.metadata.name, meta.uid, "preview", host.metadata.uid, 0)
         for _ in range(TRIES):
@@ -170,20 +171,20 @@ class Previews:
             raise Retry(AGAIN_SECONDS, "the cache is behind") from None
 
     def _left(self, preview: ConfigSetPreview) -> float:
-        """Return for how many seconds it is kept."""
+        """Return for how many seconds a proposal is kept."""
         now = self.now()
         made = times.parse(preview.metadata.creation_timestamp) or now
         return (made + asking.KEPT - now).total_seconds()
 
     async def _forget(self, key: ObjectKey) -> None:
-        """Remove the answers to what nobody asks any more; not all servers collect what has no owner."""
+        """Remove the answers of a removed proposal; not all servers collect objects without an owner."""
         for task in self.tasks.find(BY_PREVIEW, key.name):
             if task.metadata.namespace == key.namespace:
                 with contextlib.suppress(errors.NotFound):
                     await self.client.delete(NODE_TASKS, task.metadata.name, key.namespace)
 
     async def _remove(self, preview: ConfigSetPreview) -> None:
-        """Delete a proposal, and with it the answers."""
+        """Delete a proposal, and its answers with it."""
         meta = preview.metadata
         with contextlib.suppress(errors.NotFound):
             options = DeleteOptions(uid=meta.uid)
@@ -195,7 +196,7 @@ def _unasked(host: str, why: Reason) -> UnaskedHost:
 
 
 def _task(preview: ConfigSetPreview, host: ManagedNode, name: str, deadline: datetime) -> dict[str, Any]:
-    """Return a task that only tells. It is part of no run: its reason has no uid, by which others count."""
+    """Return a preview task. It belongs to no run: its reason has no uid, by which runs count tasks."""
     meta = preview.metadata
     proposal = {"name": meta.name, "digest": preview.spec.digest}
     owner = {

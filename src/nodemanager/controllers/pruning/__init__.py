@@ -1,4 +1,4 @@
-"""Keeps a ConfigSet that prunes, when it is deleted, until its hosts have taken back what they have of it."""
+"""Keeps a deleted ConfigSet that prunes, until its hosts have taken back what they have of it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The finalizer of ConfigSets that prune.
 
 spec.prune      ->  the set has the finalizer, unless spec.pruneTimeout is 0
-it is deleted   ->  hosts see that, take back what they have, and report it no longer
+it is deleted   ->  hosts see that, take back what they have, and stop reporting it
 all have        ->  the finalizer goes, and with it the set
-spec.pruneTimeout is over  ->  the same; who has not is named, and takes it back when it returns
+spec.pruneTimeout is over  ->  the same; missing hosts are named, and take it back when they return
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from nodemanager.runtime.events import EventRecorder
 SETTLE_SECONDS: Final = 0.5
 """Hosts report at about the same time."""
 MAX_NAMED: Final = 20
-"""Hosts that an Event names before it only counts."""
+"""How many hosts an Event names before it only counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finalizing:
-    """Has sets wait for their end, and lets them go."""
+    """Makes deleted sets wait, and lets them go."""
 
     client: Client
     config_sets: Cache[ConfigSet]
@@ -80,7 +80,7 @@ class Finalizing:
         return None
 
     async def _unreadable(self, key: ObjectKey) -> ReconcileResult | None:
-        """Let a set go that cannot be read, in its time: hosts cannot read it either, and keep all of it."""
+        """Let an unreadable set go in its time: hosts cannot read it either, and keep everything of it."""
         try:
             found = await self.client.get(SET_METADATA, key.name, key.namespace)
         except errors.NotFound:
@@ -113,7 +113,7 @@ def build(context: ControllerContext) -> Reconcile:
 
 
 def on_config_set(change: Change[ConfigSet], caches: Caches) -> Iterator[Wake]:
-    """Wake a set that begins or ceases to prune, is deleted, or cannot be read."""
+    """Wake a set that begins or stops pruning, is deleted, or cannot be read."""
     old, new = change.old, change.new
     is_news = new is not None and (old is None or _matters(old) != _matters(new))
     if is_news or change.key in caches.of(CONFIG_SETS).malformed:

@@ -1,4 +1,4 @@
-"""Makes revisions of ConfigSets, and publishes which of them hosts shall have."""
+"""Makes revisions of ConfigSets, and publishes which of them hosts should have."""
 
 from __future__ import annotations
 

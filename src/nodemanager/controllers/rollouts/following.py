@@ -1,4 +1,4 @@
-"""Which rollout is in force for a set: its own, or else the default of its namespace."""
+"""Which rollout applies to a set: its own, or else the default of its namespace."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from nodemanager.runtime.cache import Cache
 
 
 class FollowedSet(NamedTuple):
-    """A set, as if it said by itself how it is rolled out."""
+    """A set, treated as if it declared its rollout itself."""
 
     config_set: ConfigSet
     policy: PolicyRef | None = None
-    """What it follows; None = nothing but itself."""
+    """The default that it follows; None = it follows none."""
     gone: bool = False
-    """That is gone, and the set is half-way: no further host takes its change."""
+    """Whether the default is gone while the set is half-way: then no further host takes its change."""
 
     @property
     def is_edited(self) -> bool:
-        """Whether somebody changed the set since the last look, or what it follows."""
+        """Whether the set, or the default that it follows, was changed since the last look."""
         published, meta = self.config_set.status.rollout, self.config_set.metadata
         if published is None:
             return False
         return (published.observed_generation, published.policy) != (meta.generation, self.policy)
 
     def told(self, status: RolloutStatus) -> RolloutStatus:
-        """Return a status that says what the set follows: by that, hosts know that they wait."""
+        """Return a status that names the default of the set: by that, hosts know that they have to wait."""
         return msgspec.structs.replace(status, policy=self.policy)
 
 
 def followed(config_set: ConfigSet, policy: RolloutPolicy | None, digest: str) -> FollowedSet:
-    """Return what is in force for a set that says something with this digest; `policy` is the default."""
+    """Return the rollout of a set with this digest; `policy` is the default."""
     if config_set.spec.rollout is not None:
         return FollowedSet(config_set)
     published = config_set.status.rollout
@@ -67,7 +67,7 @@ class Defaults:
     policies: Cache[RolloutPolicy]
 
     async def of(self, config_set: ConfigSet, digest: str) -> FollowedSet:
-        """Return what is in force for a set.
+        """Return the rollout that applies to a set.
 
         When a change of it is seen for the first time, the API is asked: the cache may have the change, and
         not yet the default that was made before it.

@@ -1,4 +1,4 @@
-"""Finds out what keeps further hosts from the change of a ConfigSet, for `fleet.rollout.gates`."""
+"""Finds out what keeps further hosts from a change of a ConfigSet, for `fleet.rollout.gates`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ UNHEARD: Final = (RolloutProgress.ABSENT, RolloutProgress.LOST)
 READ_SECONDS: Final = 5.0
 READ_AGAIN_SECONDS: Final = 30.0
 KEPT: Final = timedelta(minutes=1)
-"""How long calendars are not read again: a rollout is looked at whenever hosts report."""
+"""How long calendars are used without reading them again: each report of a host causes a look."""
 
 
 class KeptCalendars(NamedTuple):
@@ -51,24 +51,24 @@ class KeptCalendars(NamedTuple):
 
 
 class GatedRollout(NamedTuple):
-    """A rollout whose gates are asked about."""
+    """A rollout with gates that are asked."""
 
     config_set: ConfigSet
-    """Which set says what they are; of several that move together, the first."""
+    """The set that declares the gates; if several move together, the first one."""
     published: RolloutStatus | None
     parts: Sequence[RolloutPart]
     """All its sets, as they are published."""
 
 
 class AskedChange(NamedTuple):
-    """What a set says now, and who has to say yes to it."""
+    """The present content of a set, and who has to approve it."""
 
     rollout: Rollout | None
     revision: ConfigSetRevisionSpec
 
 
 def asked_alone(config_set: ConfigSet) -> GatedRollout:
-    """Return what is asked about for a set that moves alone."""
+    """Return the questions about a set that moves alone."""
     published = config_set.status.rollout
     parts = [RolloutPart(config_set.metadata.name, published)] if published is not None else []
     return GatedRollout(config_set, published, parts)
@@ -86,12 +86,12 @@ class GateReader:
     kept: dict[ObjectKey, KeptCalendars] = field(default_factory=dict)
     """By window."""
     checkpoints: Cache[AuditCheckpoint] | None = None
-    """Whether the audit log can be relied on; None = nobody asks."""
+    """Whether the audit log can be relied on; None = that is not asked."""
 
     async def read(
         self, about: GatedRollout, changes: Sequence[AskedChange], nodes: Sequence[ManagedNode], now: datetime
     ) -> RolloutGates:
-        """Return what is known of the gates of a rollout; `changes` are what its sets say now."""
+        """Return the gates of a rollout; `changes` are the present contents of its sets."""
         window, health = await self._window(about.config_set, now), self._health(about, nodes)
         found = health.finding(self.asker.answers, now)
         namespace = about.config_set.metadata.namespace
@@ -115,7 +115,7 @@ class GateReader:
     def ask(
         self, about: GatedRollout, nodes: Sequence[ManagedNode], status: RolloutStatus, again: float | None
     ) -> float | None:
-        """Have gates of health be asked whose answer matters to what is published now.
+        """Ask the gates of health whose answer matters for the present status.
 
         Return when to look again; `again` is when that would be without gates.
         """
@@ -129,7 +129,7 @@ class GateReader:
     def _health(self, about: GatedRollout, nodes: Sequence[ManagedNode]) -> RolloutHealth:
         """Return the gates of health, and the hosts that they are about.
 
-        Those that are silent are not among them: how many of these stop a rollout, others decide.
+        Silent hosts are left out: how many of these stop a rollout is decided elsewhere.
         """
         rollout, published = about.config_set.spec.rollout, about.published
         gates, meta = rollout.health if rollout is not None else [], about.config_set.metadata
@@ -164,7 +164,7 @@ class GateReader:
             said = f"there is no MaintenanceWindow {name}"
             return WindowGate(name, problem=Obstacle(RolloutReason.WINDOW_NOT_FOUND, said))
         try:
-            async with asyncio.timeout(READ_SECONDS):  # nobody who has to return waits for a calendar
+            async with asyncio.timeout(READ_SECONDS):  # hosts that have to return do not wait for a calendar
                 view = await self._view(key, window.spec, now)
         except ValueError as error:
             said = f"MaintenanceWindow {name}: {error}"

@@ -1,4 +1,4 @@
-"""The gates of health of a rollout: what to ask, and what is known of the answers."""
+"""The gates of health of a rollout: the questions, and the known answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nodemanager.kube import times
 from nodemanager.kube.go import durations
 
 MOST_HOSTS: Final = 100
-"""Hosts that gates are about, of those that have the change: as many as are asked about at once."""
+"""The most hosts with the change that gates are about: as many as are asked about at once."""
 PATIENCE: Final = "10m"
 _REASONS: Final = {
     Reason.GATE_BEFORE: RolloutReason.GATE_FAILS,
@@ -33,7 +33,7 @@ _REASONS: Final = {
 }
 
 ASKED: Final = frozenset(_REASONS.values())
-"""Reasons of a rollout that waits for what gates say."""
+"""Reasons of a rollout that waits for the answers of gates."""
 KEPT_BACK: Final = frozenset(
     (
         RolloutReason.AUDIT_BROKEN,
@@ -45,7 +45,7 @@ KEPT_BACK: Final = frozenset(
         RolloutReason.BUDGET_SPENT,
     )
 )
-"""Those of one that waits for something else, with hosts that are healthy as far as they have the change."""
+"""Reasons of a rollout that waits for something else, while its hosts with the change are healthy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +60,16 @@ class RolloutHealth:
     nodes_refused: str = ""
     """Why Nodes cannot be read."""
     since: datetime | None = None
-    """What was asked before that is no proof that hosts are well with the change; None = none is needed."""
+    """Answers from before this time do not prove that hosts are well with the change; None = no proof is
+    needed."""
 
     def questions(self) -> Iterator[Question]:
-        """Yield what others have to be asked."""
+        """Yield the questions for other services."""
         for gate in self.gates:
             yield from self._asked(gate)
 
     def finding(self, answers: Mapping[Question, GateAnswer], now: datetime) -> HealthFinding | None:
-        """Return the first gate that says no, or else of which nobody knows; None = all hold."""
+        """Return the first gate that says no, or else the first one without an answer; None = all hold."""
         found = [
             one for place, gate in enumerate(self.gates) for one in self._findings(place, gate, answers, now)
         ]
@@ -102,11 +103,11 @@ class RolloutHealth:
 
     @property
     def _are_many(self) -> bool:
-        """Whether not all that is asked may have an answer within a moment."""
+        """Whether there are too many questions to get all answers within a moment."""
         return bool(self.hosts) or len(self.gates) > AT_ONCE
 
     def _asked(self, gate: HealthGate) -> Iterator[Question]:
-        """Yield what a gate asks; of one that is not about a host, once."""
+        """Yield the questions of a gate; only one, if it is not about a host."""
         asked = questions.question(gate, questions.HOST, self.namespace)
         if asked is None:
             return
@@ -119,13 +120,13 @@ class RolloutHealth:
 
 
 def is_asked_for(status: RolloutStatus) -> bool:
-    """Tell whether it matters now what gates say: hosts soak or wait that have the change, or nobody has."""
+    """Tell whether the answers of gates matter now: hosts with the change soak or wait, or no host has it."""
     kept_back = status.reason in KEPT_BACK and widening.has_begun(status)
     return status.phase == SOAKING or status.reason in ASKED or kept_back
 
 
 def proof_since(published: RolloutStatus) -> datetime | None:
-    """Return from when on an answer proves that hosts are well with the change.
+    """Return from which time on an answer proves that hosts are well with the change.
 
     That is when all of them were healthy, and somebody began to wait, for answers or for something else: as
     published, in whole seconds. None is needed before the first stage, nor once there was one; but what is

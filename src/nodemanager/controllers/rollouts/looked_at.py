@@ -1,4 +1,4 @@
-"""ConfigSets as one look finds them, those that move together at once, and what is asked because of them."""
+"""ConfigSets in one look, those that move together at once, and the questions about them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from nodemanager.fleet.rollout.remembering import RolloutPart
 
 
 class LookedAt(NamedTuple):
-    """A set, what it says now, and how that is rolled out."""
+    """A set, its present content, and how that is rolled out."""
 
     config_set: ConfigSet
     known: Sequence[ConfigSetRevision]
-    """Its revisions; the newest may be missing."""
+    """Its revisions; the newest one may be missing."""
     current: ConfigSetRevision
     followed: FollowedSet
 
@@ -39,13 +39,13 @@ class LookedAt(NamedTuple):
 
     @property
     def member(self) -> Member:
-        """What is decided about."""
+        """The member for the decision."""
         others = () if self.config_set.status.rollout else revisions.readable(self.known)
         return Member(self.followed.config_set, configsetrevision.reference(self.current), others)
 
 
 def parted(looked: Sequence[LookedAt]) -> list[list[LookedAt]]:
-    """Return the sets by group, by what is in force now; those that move alone, one by one."""
+    """Return the sets by group, as the rollouts apply now; sets that move alone come one by one."""
     found: dict[str, list[LookedAt]] = {}
     for one in looked:
         found.setdefault(f"group {one.group}" if one.group else one.name, []).append(one)
@@ -55,7 +55,7 @@ def parted(looked: Sequence[LookedAt]) -> list[list[LookedAt]]:
 def in_order(looked: Sequence[LookedAt], told: Mapping[str, RolloutStatus]) -> list[LookedAt]:
     """Return sets in the order in which they are written.
 
-    It is always the same: of two who decide otherwise, one meets a conflict before anything is half done. But
+    It is always the same: if two operators differ, one meets a conflict before anything is half done. But
     one that somebody has tried again comes last: if only the others are written, that still counts.
     """
     before = {one.name: one.config_set.status.rollout or RolloutStatus() for one in looked}
@@ -63,7 +63,7 @@ def in_order(looked: Sequence[LookedAt], told: Mapping[str, RolloutStatus]) -> l
 
 
 def asked_about(looked: Sequence[LookedAt]) -> GatedRollout:
-    """Return what gates are asked about: the sets that move together, or a single one."""
+    """Return what gates are asked about: sets that move together, or a single one."""
     first = looked[0].followed.config_set
     if not looked[0].group:
         return asked_alone(first)
@@ -77,7 +77,7 @@ def asked_about(looked: Sequence[LookedAt]) -> GatedRollout:
 
 
 def asked_changes(looked: Sequence[LookedAt]) -> list[AskedChange]:
-    """Return what somebody may have to approve; of sets that move together, each that changes."""
+    """Return what may need an approval; of sets that move together, each one that changes."""
     news = looked
     if looked[0].group:
         names = {one.name for one in grouping.changing([one.member for one in looked])}

@@ -13,7 +13,7 @@ from nodemanager.api.common.rolloutpolicy import RolloutPolicy
 def group_of(config_set: ConfigSet, default: RolloutPolicy | None) -> str:
     """Return the group of a set in a namespace with this default; empty = it moves alone.
 
-    One that follows a default which is gone stays in its group while it is half-way.
+    A set that follows a deleted default stays in its group while it is half-way.
     """
     rollout, published = config_set.spec.rollout, config_set.status.rollout
     if config_set.metadata.deletion_timestamp:
@@ -30,7 +30,7 @@ def group_of(config_set: ConfigSet, default: RolloutPolicy | None) -> str:
 def together(
     config_set: ConfigSet, sets: Iterable[ConfigSet], default: RolloutPolicy | None
 ) -> list[ConfigSet]:
-    """Return the sets that a set moves with, itself included, by name: the first one is woken for all."""
+    """Return the sets that move with a set, itself included, by name: the first one is woken for all."""
     group, namespace = group_of(config_set, default), config_set.metadata.namespace
     if not group:
         return [config_set]

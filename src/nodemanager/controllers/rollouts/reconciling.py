@@ -3,7 +3,7 @@ which old ones are not needed.
 
 Nothing is remembered between two looks but what was seen, since when nothing went unseen, how hosts were
 judged that said nothing since, and when counts were written last. A revision is made before it is published,
-under a name that follows from its number, so whoever looks next finds it; what is published is written over
+under a name that follows from its number, so the next look finds it; what is published is written over
 what was read only.
 """
 
@@ -54,16 +54,16 @@ from nodemanager.runtime.controller import Reconcile, ReconcileResult, Retry
 
 AGAIN_SECONDS: Final = 0.2
 COUNTS_SECONDS: Final = 10.0
-"""So often counts and words are written at most: every agent reads each write, with the whole set."""
+"""Counts and texts are written at most this often: every agent reads each write, with the whole set."""
 
 
 class _CannotKeep(Exception):
-    """There is no revision of what a set says, so nothing is decided; the message says why."""
+    """There is no revision of a set's content, so no decision is possible; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rollouts:
-    """Looks at ConfigSets, at those that move together at once."""
+    """Looks at ConfigSets; those that move together are looked at together."""
 
     client: Client
     config_sets: Cache[ConfigSet]
@@ -74,15 +74,15 @@ class Rollouts:
     gates: GateReader
     now: Callable[[], datetime]
     wake: Callable[[ObjectKey], None]
-    """Has another set looked at."""
+    """Wakes another set."""
     clock: SteadyClock = field(default_factory=SteadyClock)
     seen: dict[ObjectKey, Witness] = field(default_factory=dict)
     judged: dict[ObjectKey, HostMemory] = field(default_factory=dict)
-    """Of rollouts that are under way."""
+    """Judgements of rollouts that are under way."""
     written: dict[ObjectKey, float] = field(default_factory=dict)
-    """When a status was written, by the clock that never jumps."""
+    """When a status was written, by the monotonic clock."""
     over: dict[ObjectKey, str] = field(default_factory=dict)
-    """Over which version the status of a set of a group was written: who finds that one has an old cache."""
+    """The version over which the status of a group's set was written: a cache that still has it is old."""
 
     async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
         """Look at one set, or at all that move with it."""
@@ -92,7 +92,7 @@ class Rollouts:
             self.judged.pop(key, None)
             self.written.pop(key, None)
             self.over.pop(key, None)
-            return None  # its revisions go with it
+            return None  # its revisions are removed with it
         default = self.defaults.policies.get(ObjectKey(key.namespace, DEFAULT))
         sets = membership.together(config_set, self.config_sets.values(), default)
         if (first := key_of(sets[0])) != key:
@@ -113,16 +113,16 @@ class Rollouts:
             await self._tell(sets, RolloutReason.GROUP_TOO_LARGE, said)
             return None
         if any(self.over.get(key_of(one)) == one.metadata.resource_version for one in sets):
-            # What was written looks half done: from there, it would be decided anew, maybe otherwise.
+            # After the first write the group looks half done: a decision from there might differ.
             raise Retry(AGAIN_SECONDS, "the cache does not have yet what was written last")
         looked = [await self._read(one) for one in sets]
-        # Mostly one; but what the API says of the default may be newer than what the cache has of it.
+        # Usually one pass; but the API may have a newer default than the cache.
         found = [await self._go_on(each) for each in parted(looked)]
         again = [one.requeue_after for one in found if one is not None and one.requeue_after is not None]
         return ReconcileResult(min(again)) if again else None
 
     async def _read(self, config_set: ConfigSet) -> LookedAt:
-        """Find out what a set says now; what is new becomes a revision."""
+        """Read the present content of a set; new content becomes a revision."""
         known = self.revisions.find(revisions.BY_SET, config_set.metadata.uid)
         current = revisions.current(config_set, known)
         if current is None:
@@ -136,7 +136,7 @@ class Rollouts:
         return LookedAt(config_set, known, current, followed)
 
     async def _go_on(self, looked: Sequence[LookedAt]) -> ReconcileResult | None:
-        """Decide about sets that move together, or about one, and publish that."""
+        """Decide about sets that move together, or about one, and publish the result."""
         key = key_of(looked[0].config_set)
         nodes = [one for one in self.nodes.values() if one.metadata.namespace == key.namespace]
         about = asked_about(looked)
@@ -163,14 +163,14 @@ class Rollouts:
         return None if again is None else ReconcileResult(max(0.0, again))
 
     async def _tell(self, sets: Sequence[ConfigSet], reason: RolloutReason, said: str) -> None:
-        """Say why sets cannot be rolled out; they stay undecided, so hosts keep what they have."""
+        """Report why sets cannot be rolled out; without a decision, hosts keep what they have."""
         for one in sets:
             spec, old = one.spec, one.status.rollout or RolloutStatus()
             digest = configsetrevision.digest_of(one.metadata.labels, configsetrevision.content_of(spec))
             followed = await self.defaults.of(one, digest)
             told = telling.in_phase(old, WAITING, reason, said, self.now())
             status = msgspec.structs.replace(one.status, rollout=followed.told(told))
-            with contextlib.suppress(errors.Conflict):  # who changed it has it looked at
+            with contextlib.suppress(errors.Conflict):  # the writer's change causes the next look
                 await write_status(self.client, CONFIG_SETS, one, one.status, status)
 
     async def _look(
@@ -192,7 +192,7 @@ class Rollouts:
     def _quiet_for(
         self, key: ObjectKey, looked: Sequence[LookedAt], told: Mapping[str, RolloutStatus]
     ) -> float:
-        """Return for how many seconds statuses are not written yet, of which only counts or words are new."""
+        """Return for how many seconds statuses with only new counts or texts are not written yet."""
         both = [(one.config_set.status.rollout, told[one.name]) for one in looked]
         news = [(old, new) for old, new in both if old != new]
         if not news or any(old is None or not is_only_told(old, new) for old, new in news):
@@ -206,7 +206,7 @@ class Rollouts:
         known: Sequence[ConfigSetRevision],
         nodes: Sequence[ManagedNode],
     ) -> None:
-        """Delete old revisions that nobody needs."""
+        """Delete old revisions that are not needed."""
         for name in revisions.needless(config_set, status, known, nodes):
             try:
                 await self.client.delete(CONFIG_SET_REVISIONS, name, config_set.metadata.namespace)
@@ -215,14 +215,14 @@ class Rollouts:
 
 
 def is_only_told(old: RolloutStatus, new: RolloutStatus) -> bool:
-    """Tell whether a status differs only in what is for people: its words, and how many hosts are healthy."""
+    """Tell whether two statuses differ only in parts for people: texts, and the number of healthy hosts."""
     failed = [one.counts.failed if one.counts else 0 for one in (old, new)]
     same = msgspec.structs.replace(old, message=new.message, counts=new.counts) == new
     return same and failed[0] == failed[1]
 
 
 def decide_all(looked: Sequence[LookedAt], nodes: Sequence[ManagedNode], look: RolloutLook) -> GroupDecision:
-    """Return what each set is to publish, by name: of all sets that move together, or of a single one."""
+    """Return what each set has to publish, by name: of all sets that move together, or of a single one."""
     members = [one.member for one in looked]
     if looked[0].group:
         return grouping.decide(looked[0].group, members, nodes, look)
@@ -238,7 +238,7 @@ def decide(
     look: RolloutLook,
     known: Sequence[RevisionRef] = (),
 ) -> RolloutDecision:
-    """Return what is to be published of a set; pure. `known` are revisions that were there before."""
+    """Return what a set has to publish. Pure. `known` are revisions that existed before."""
     meta, rollout, published = config_set.metadata, config_set.spec.rollout, config_set.status.rollout
     old = beginning.seen(published, meta.generation, grouping.restart_of(meta), look.now)
     if published is None:

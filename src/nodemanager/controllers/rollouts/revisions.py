@@ -1,4 +1,4 @@
-"""Revisions of a ConfigSet: which one it is now, how one is made, and which are not needed any more."""
+"""Revisions of a ConfigSet: which one is current, how one is made, and which are no longer needed."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from nodemanager.kube.objects import Untyped
 BY_SET: Final = "set"
 """Index: revisions by the uid of their ConfigSet."""
 ETCD_REFUSES: Final = ("request is too large", "message larger than max")
-"""What a kube-apiserver says, as an error of its own, of what its etcd does not take: 1.5 MiB or more."""
+"""The error of a kube-apiserver when its etcd refuses an object: 1.5 MiB or more."""
 
 
 class RevisionTooLarge(Exception):
-    """The API does not take a revision of what a set says; the message is the API's."""
+    """The API refuses a revision because of its size; the message is the API's."""
 
 
 def by_set(revision: ConfigSetRevision) -> Iterable[str]:
-    """Return what the index has of a revision."""
+    """Return the index values of a revision."""
     return [one.uid for one in revision.metadata.owner_references if one.kind == CONFIG_SETS.kind]
 
 
 def current(config_set: ConfigSet, known: Sequence[ConfigSetRevision]) -> ConfigSetRevision | None:
-    """Return the newest revision, if it is what the set says; None = there has to be a new one."""
+    """Return the newest revision, if it has the set's content; None = a new one is needed."""
     newest = max(known, key=_number, default=None)
-    # Compared at each look: what an older version made of the same generation may lack what it did not know.
+    # Each look compares: the revision of an older version may lack fields that it did not know.
     return newest if newest and configsetrevision.says_the_same(newest, config_set) else None
 
 
 def readable(known: Iterable[ConfigSetRevision]) -> list[RevisionRef]:
-    """Return what hosts have to know of revisions, without those that they would refuse."""
+    """Return the parts of revisions that hosts need, without those that they would refuse."""
     found = []
     for one in known:
         with contextlib.suppress(BadRevision):
@@ -118,9 +118,9 @@ def _body(config_set: ConfigSet, number: int, changed_by: dict[str, Any]) -> dic
 
 
 def _changed_by(raw: Untyped, generation: int) -> dict[str, Any]:
-    """Return who wrote the spec last: the user whom the API saw, else the field manager."""
+    """Return who wrote the spec last: the user that the API recorded, else the field manager."""
     if raw["metadata"].get("generation") != generation:
-        return {}  # somebody else has written meanwhile, and nothing tells who it was before
+        return {}  # another program wrote since, so the earlier author is unknown
     found = actors.who(raw)
     manager, time = actors.last_writer(raw["metadata"])
     said = {"name": found.name, "claimed": found.claimed, "manager": manager, "time": time}

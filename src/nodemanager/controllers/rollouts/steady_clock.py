@@ -1,4 +1,4 @@
-"""For how long this process has seen all that hosts say: time without witnesses proves nothing."""
+"""For how long this process has seen all reports of hosts: time that it did not observe proves nothing."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from datetime import datetime
 from typing import Final
 
 JUMP_SECONDS: Final = 30.0
-"""By so much a clock is set, rather than corrected; or the process was stopped meanwhile."""
+"""A larger jump means that the clock was set, and not only corrected; or that the process was stopped."""
 
 
 @dataclass(slots=True)
 class SteadyClock:
-    """Begins with the first look of this process, and anew after an outage or a jump of the clock."""
+    """Starts with the first look of this process, and again after an outage or a jump of the clock."""
 
     _since: float | None = None
     _offset: float = 0.0
-    """Of the clock on the wall, from the one that never jumps."""
+    """The difference of the wall clock from the monotonic clock."""
 
     def watched(self, now: datetime, monotonic: float, steady_since: float) -> float:
-        """Return the seconds for which nothing went unseen; `steady_since` is the end of the last outage."""
+        """Return for how many seconds no report was missed; `steady_since` is the end of the last outage."""
         offset = now.timestamp() - monotonic
         if self._since is None or abs(offset - self._offset) > JUMP_SECONDS:
             self._since, self._offset = monotonic, offset

@@ -1,4 +1,4 @@
-"""Which ConfigSets have to be looked at after a change: those whose rollout it may move on."""
+"""Which ConfigSets a change wakes: those whose rollout it may move on."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Change
 
 SETTLE_SECONDS: Final = 0.5
-"""Hosts report at about the same time; their reports are looked at together."""
+"""Hosts report at about the same time, so one look handles their reports."""
 TROUBLES: Final = (*host_views.TROUBLES, conditions.READY)
 
 
 def on_config_set(change: Change[ConfigSet], caches: Caches) -> Iterator[Wake]:
-    """Wake a set that says something else, or whose rollout is elsewhere; not for what hosts report.
+    """Wake a set with a new spec or a rollout in another state; reports of hosts do not wake it here.
 
-    Those that it moved together with until now are woken, too.
+    The sets that it moved with until now are woken, too.
     """
     old, new = change.old, change.new
     if new is not None and (old is None or _concerned(old) != _concerned(new)):
@@ -47,7 +47,7 @@ def _concerned(one: ConfigSet) -> tuple[object, ...]:
 
 
 def on_revision(change: Change[ConfigSetRevision], _caches: Caches) -> Iterator[Wake]:
-    """Wake the set of a revision that somebody removed: what hosts need is there, or is made again."""
+    """Wake the set of a removed revision: hosts may need it, so it is made again."""
     if change.new is None and change.old is not None:
         yield Wake(ObjectKey(change.key.namespace, change.old.spec.config_set))
 
@@ -70,14 +70,14 @@ def on_window(change: Change[Any], caches: Caches) -> Iterator[Wake]:
 
 
 def on_approval(change: Change[MaintenanceApproval], _caches: Caches) -> Iterator[Wake]:
-    """Wake the set that somebody says yes to, or takes that back."""
+    """Wake the set that is approved, or whose approval was withdrawn."""
     found = change.new or change.old
     if found is not None and found.spec.config_set:
         yield Wake(ObjectKey(change.key.namespace, found.spec.config_set))
 
 
 def on_node(change: Change[ManagedNode], caches: Caches) -> Iterator[Wake]:
-    """Wake the sets that are being rolled out or undone, and of which a host has news."""
+    """Wake the sets in a rollout or undoing about which a host reports something new."""
     for one in caches.of(CONFIG_SETS).values():
         status = one.status.rollout
         if one.metadata.namespace != change.key.namespace or not choosing.in_stages(one):

@@ -1,1 +1,1 @@
-"""The audit log: which records follow from what is seen, how they are kept, and how to tell bent ones."""
+"""The audit log: which records follow from changes, how they are kept, and how to detect altered ones."""

@@ -1,7 +1,7 @@
-"""What is recorded of each kind: what is true of an object, by names that a record has as `aspect`.
+"""What is recorded of each kind: facts about an object, by names that a record has as `aspect`.
 
-When one of these appears, changes or goes, that is a record. So an operator that starts compares what it sees
-with what was last recorded, and nothing is lost that still shows.
+Each fact that appears, changes or goes is a record. So an operator that starts compares what it sees
+with what was last recorded, and loses no change that can still be seen.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ SPEC: Final = "spec"
 LABELS: Final = "labels"
 LEAVING: Final = "leaving"
 MAX_VALUE: Final = 90
-"""Characters of a value; less than what a record is cut to in any case."""
+"""Most characters of a value: less than the limit to which any record is cut."""
 Found = Iterator[tuple[str, Aspect]]
 
 
 def look(kind: str, obj: ObservedObject) -> ObservedObject:
-    """Reduce an object to what records are made of."""
+    """Reduce an object to the parts that records are made of."""
     if obj.packed:
         return obj
     meta = obj.metadata
@@ -63,7 +63,7 @@ def look(kind: str, obj: ObservedObject) -> ObservedObject:
         aspects[LEAVING] = Aspect(value=meta.deletion_timestamp, verb="leave")
     told = None
     actor, host = observed.actor_of(kind, obj), meta.name if kind == MANAGED_NODES.kind else ""
-    # What a newer version wrote may not be readable here: what is, is recorded all the same.
+    # An older version may not be able to read some parts; the parts that it can read are recorded.
     with contextlib.suppress(msgspec.DecodeError, ValueError):
         if kind == NODE_TASKS.kind:
             host = observed.decoded(obj.spec, _NamesHost).node_name
@@ -92,7 +92,7 @@ def _kept(meta: observed.ObservedMeta) -> observed.ObservedMeta:
 
 
 def _short(aspect: Aspect) -> Aspect:
-    """Return an aspect whose value is in a record whole, for it is compared with what is seen later."""
+    """Return an aspect whose value a record holds in full, because later it is compared with the object."""
     if len(aspect.value) <= MAX_VALUE:
         return aspect
     digest = hashlib.sha256(aspect.value.encode()).hexdigest()[:16]
@@ -100,12 +100,12 @@ def _short(aspect: Aspect) -> Aspect:
 
 
 def _nothing(_obj: ObservedObject) -> Found:
-    """Say that people's spec is all that is recorded of a kind."""
+    """Return no aspects: only the spec of such a kind is recorded."""
     yield from ()
 
 
 class _NamesHost(Struct):
-    """Of a task: for which host it is."""
+    """The part of a task that names its host."""
 
     node_name: str = ""
 
@@ -200,7 +200,7 @@ def _of_task(obj: ObservedObject) -> Found:
 
 
 class _HasRollout(Struct):
-    """Of the status of a ConfigSet: how far its change is."""
+    """The part of a ConfigSet's status that says how far its change is."""
 
     rollout: RolloutStatus | None = None
 
@@ -253,7 +253,7 @@ ASPECTS: Final[dict[str, Callable[[ObservedObject], Found]]] = {
     AUDIT_CHECKPOINTS.qualified_name: _nothing,
     AUDIT_SEGMENTS.qualified_name: _nothing,
 }
-"""By qualified name: what is recorded of a kind besides its spec and its end. `_nothing` is an answer."""
+"""What is recorded of a kind besides its spec and its end, by qualified name; `_nothing` records no more."""
 
 kinds.require(PART, ASPECTS, FILE)
 

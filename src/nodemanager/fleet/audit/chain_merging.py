@@ -1,4 +1,4 @@
-"""What hosts tell of their own chains, as records of the log: pure.
+"""What hosts report about their own chains, as records of the log. Pure.
 
     the end of a chain      ->  `anchor`, not too often; what was told in between is compared all the same
     an end that cannot be   ->  `alarm`, with the verdict as its reason, until a person says `accept`
@@ -26,25 +26,25 @@ from nodemanager.kube import times
 
 CHAIN: Final = "chain"
 ANCHOR, ALARM, ACCEPT = "anchor", "alarm", "accept"
-"""Verbs of records about a chain as a whole."""
+"""Verbs of records that concern a chain as a whole."""
 EVERY: Final = timedelta(minutes=10)
-"""Between two anchors of a host."""
+"""The shortest time between two anchors of a host."""
 HOUR: Final = timedelta(hours=1)
 MAX_AN_HOUR: Final = 60
-"""Records of one host's chain that are taken in an hour; of more, only how many there were."""
+"""How many records of one host's chain are taken in an hour; of the others, only the number is recorded."""
 MAX_ALARMS: Final = 6
-"""Alarms about one host in an hour, of which each is a record."""
+"""How many alarms about one host are recorded in an hour."""
 MAX_ABANDONED: Final = 8
 MAX_GONE: Final = 1024
-"""ManagedNodes that were deleted, of which it is still known how far their chains were."""
+"""For how many deleted ManagedNodes the end of their chain is still remembered."""
 AGAIN: Final = "-again"
-"""Behind what names an end that was accepted before: each alarm wants a word of its own."""
+"""Marks an end that was accepted before, because each alarm must be accepted separately."""
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """A chain that is not what was told before, and nobody has said yet that this is known."""
+    """A chain contradicts what was reported before, and nobody has accepted that yet."""
 
     token: str
     verdict: str
@@ -53,39 +53,39 @@ class Alarm:
 
 @dataclass(slots=True)
 class FollowedChain:
-    """What is known of the chain of one ManagedNode.
+    """The memory about the chain of one ManagedNode.
 
-    One that is created anew begins with nothing, unless it tells of the same chain: to delete it is no way to
-    have a chain that went back forgotten.
+    A ManagedNode that is created anew has no memory, unless it reports the same chain: deleting it must not
+    make us forget that a chain went back.
     """
 
     object: RecordedObject
     last: AuditChain | None = None
-    """As it was last told."""
+    """The chain as it was last reported."""
     abandoned: tuple[AuditChain, ...] = ()
     anchored: AuditChain | None = None
-    """As the log has it."""
+    """The chain as the log has it."""
     anchored_at: datetime = _LONG_AGO
     alarm: Alarm | None = None
     hour: datetime = _LONG_AGO
-    """When the hour began in which records are counted."""
+    """The beginning of the hour in which records are counted."""
     taken: int = 0
     alarms: int = 0
     left_out: int = 0
 
     def tell(self, now: AuditChain | None) -> None:
-        """Take note of what was told, whatever is thought of it."""
+        """Remember what was reported, whatever the verdict is."""
         known = host_chains.after(self.known, now)
         self.last = known.seen[-1] if known.seen else None
         self.abandoned = known.abandoned[-MAX_ABANDONED:]
 
     def has_told_of(self, chain: str) -> bool:
-        """Tell whether it is about a chain, by its id."""
+        """Tell whether this host reported the chain with that id."""
         return chain in [one.id for one in (*self.abandoned, self.last) if one is not None]
 
     @property
     def known(self) -> KnownChain:
-        """The ends of the chain that its host is judged by; of one history only the last is needed."""
+        """The ends of the chain by which its host is judged; of one history only the last is needed."""
         return KnownChain((self.last,) if self.last is not None else (), self.abandoned)
 
 
@@ -97,11 +97,11 @@ class ChainMemory:
         self._gone: dict[ObjectId, FollowedChain] = {}
 
     def alarms(self) -> dict[str, Alarm]:
-        """Return what stands against hosts, by their names."""
+        """Return the open alarms, by the names of their hosts."""
         return {which.name: one.alarm for which, one in self._hosts.items() if one.alarm is not None}
 
     def keep(self, before: ChainMemory) -> None:
-        """Take over what was told of chains and is not in the log yet, or no longer; the log is the same."""
+        """Take over reports that are not in the log yet, or no longer; the log is the same."""
         self._hosts, self._gone = dict(before._hosts), dict(before._gone)
 
     # What the log says
@@ -125,7 +125,7 @@ class ChainMemory:
         elif one.verb == ALARM:
             state.alarm = Alarm(one.approval or token(end), one.reason, one.message)
         elif end is not None and state.last is not None and end.size <= state.last.size:
-            return  # an entry before the end that was told together with it
+            return  # an entry before the end that was reported together with it
         state.tell(end)
         state.anchored = state.last
         if one.verb in (ANCHOR, ALARM):
@@ -144,7 +144,7 @@ class ChainMemory:
         return found
 
     def _forget(self, which: ObjectId) -> None:
-        """Have a ManagedNode be gone."""
+        """Remember that a ManagedNode is gone."""
         if (found := self._hosts.pop(which, None)) is not None:
             self._gone.pop(which, None)
             self._gone[which] = found
@@ -154,7 +154,7 @@ class ChainMemory:
     # What is seen
 
     def take(self, which: ObjectId, seen: SeenObject | None, now: datetime) -> list[Record]:
-        """Return the records that follow from what a host tells now, and take note of it."""
+        """Return the records that follow from a report of a host, and remember it."""
         if seen is None:
             self._forget(which)
             return []
@@ -164,12 +164,12 @@ class ChainMemory:
             return []
         state = self._of(which, seen.object, seen.told.chain.id if seen.told.chain is not None else "")
         state.object = seen.object
-        if not timedelta(0) <= now - state.hour < HOUR:  # less than nothing: the clock was set back
+        if not timedelta(0) <= now - state.hour < HOUR:  # a negative difference: the clock was set back
             state.hour, state.taken, state.alarms = now, 0, 0
         return [*_accepted(state, seen), *_judged(state, seen.told, now)]
 
     def due(self, now: datetime) -> list[Record]:
-        """Return anchors of what was told some time ago, as the last one was too near then."""
+        """Return anchors that were delayed because the last one was too recent."""
         return [
             _anchor(one, one.last, now)
             for one in self._hosts.values()
@@ -180,7 +180,7 @@ class ChainMemory:
 
 
 def token(end: AuditChain | None) -> str:
-    """Return how a person names what they accept."""
+    """Return the word by which a person names the end that they accept."""
     return f"{end.size}-{end.head[:12]}" if end is not None else "none"
 
 
@@ -217,7 +217,7 @@ def _judged(state: FollowedChain, told: HostTold, now: datetime) -> Iterator[Rec
     merged = before.size - 1 if before is not None else -1
     if judged.verdict.is_alarm:
         yield from _alarmed(state, before, judged, told.accepted, now)
-        merged = -1  # nobody knows from where on they are others
+        merged = -1  # it is unknown from which record on they differ
     if end is None:
         return
     for line in lines:

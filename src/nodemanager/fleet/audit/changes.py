@@ -14,11 +14,11 @@ from nodemanager.fleet.audit.observed import ACCOUNTS, Aspect, ObservedObject, S
 from nodemanager.kube.objects import Struct
 
 _WANTED = (SPEC, LABELS, LEAVING)
-"""Aspects that people write; the others are decisions of the operator, and what hosts report."""
+"""Aspects that people write; the others are decisions of the operator and reports of hosts."""
 
 
 class ObjectId(NamedTuple):
-    """Which object; one of the same name that was made later has another uid."""
+    """The identity of an object; one of the same name that was made later has another uid."""
 
     kind: str
     namespace: str
@@ -26,21 +26,21 @@ class ObjectId(NamedTuple):
 
 
 class LastRecorded(NamedTuple):
-    """What was last recorded of an object."""
+    """The last record of an object."""
 
     object: RecordedObject
     host: str
     values: dict[str, str]
-    """By aspect."""
+    """The values by aspect."""
 
     @property
     def uid(self) -> str:
-        """Which of all objects of that name it is."""
+        """The uid, which tells objects of the same name apart."""
         return self.object.uid
 
 
 class _Packed(Struct, array_like=True):
-    """The same in less memory, and without what `ObjectId` has: there is one for each object of the fleet."""
+    """The same in less memory, without the fields of `ObjectId`: each object of the fleet has one."""
 
     uid: str
     generation: int
@@ -54,11 +54,11 @@ _DECODER: Final = msgspec.msgpack.Decoder(_Packed)
 
 
 class RecordMemory:
-    """What was last recorded of every object, told by the records themselves."""
+    """The last record of every object, rebuilt from the records themselves."""
 
     def __init__(self) -> None:
         self.since = ""
-        """When the first record that is still there was written."""
+        """When the oldest record that still exists was written."""
         self._known: dict[ObjectId, bytes] = {}
 
     def __iter__(self) -> Iterator[ObjectId]:
@@ -81,7 +81,7 @@ class RecordMemory:
         return LastRecorded(about, found.host, found.values)
 
     def note(self, records: Iterable[Record]) -> None:
-        """Take note of records, in their order."""
+        """Remember records, in their order."""
         for one in records:
             self.since = self.since or one.time
             about = one.object
@@ -114,7 +114,7 @@ class RecordMemory:
 
 
 def is_same(old: ObservedObject, new: ObservedObject) -> bool:
-    """Tell whether no record follows from a change."""
+    """Tell whether a change causes no record."""
     if old.packed == new.packed:
         return True
     before, now = old.seen, new.seen
@@ -131,7 +131,7 @@ def _values(seen: SeenObject) -> dict[str, str]:
 def records_of(
     known: LastRecorded | None, seen: SeenObject | None, since: str, at: str, late: bool
 ) -> list[Record]:
-    """Return the records of a change; `since` is when the log began, `late` = it was found out later."""
+    """Return the records of a change; `since` is when the log began, `late` = it was noticed later."""
     found: list[Record] = []
     if known is not None and (seen is None or seen.object.uid != known.uid):
         found.append(
@@ -166,7 +166,7 @@ def _verb(seen: SeenObject, name: str, aspect: Aspect, known: LastRecorded | Non
         return aspect.verb
     if known is not None:
         return "update"
-    # What was there before the log began was made by somebody whom it did not see.
+    # An object from before the log began was made by somebody whom the log did not see.
     made = "admit" if seen.object.kind == ACCOUNTS.kind else "create"
     return made if since and seen.created >= since else "observe"
 
@@ -183,7 +183,7 @@ def _changed(
     else:
         actor = Actor(name="nodemanager-operator", known=OPERATOR)
     about = seen.object
-    if name == SPEC and not before and LABELS in seen.aspects:  # what is new has labels from the beginning
+    if name == SPEC and not before and LABELS in seen.aspects:  # a new object has labels from the beginning
         about = msgspec.structs.replace(about, labels=seen.aspects[LABELS].value)
     return Record(
         time=at,

@@ -1,4 +1,4 @@
-"""Which of some records was bent: told by their numbers, and by the hash of the one before in each."""
+"""Finds the record that was altered, by the numbers and by the hash of the previous record in each."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ HEAD: Final = "altered head"
 
 
 class ChainLink(NamedTuple):
-    """What of a record shows its place."""
+    """The part of a record that shows its place."""
 
     sequence: int
-    """-1 = it cannot be read."""
+    """The number; -1 = it cannot be read."""
     previous: str
     leaf: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """Something that is not as it was written."""
+    """A part of the log that is not as it was written."""
 
     kind: str
     first: int
@@ -44,7 +44,7 @@ class AuditFinding:
 def by_place(
     links: Sequence[ChainLink], first: int, before: bytes | None, end: int | None
 ) -> list[AuditFinding]:
-    """Return what was done to records that should have the numbers from `first` on, as far as it shows.
+    """Return what was done to records that should have the numbers from `first` on, as far as can be seen.
 
     `before` is the hash of the record in front of them, if that is known; `end` is where a checkpoint says
     that they end.
@@ -61,12 +61,10 @@ def _misplaced(links: Sequence[ChainLink], first: int, end: int | None) -> list[
     count = len(links) if end is None else end - first
     numbers = [link.sequence for link in links]
     missing = sorted(set(range(first, first + count)) - set(numbers))
-    if end is None and missing:  # a number beyond is no proof that all below were there
+    if end is None and missing:  # a number beyond the end does not prove that all numbers below were there
         missing = [one for one in missing if one < max(numbers)]
     twice = [number for number, times in Counter(numbers).items() if times > 1]
-    if (
-        len(numbers) == count and missing
-    ):  # as many as there should be: some have another number than their own
+    if len(numbers) == count and missing:  # the count is right, so some records have a wrong number
         changed = [
             place
             for place, number in enumerate(numbers)
@@ -93,7 +91,7 @@ def _in_order(links: Sequence[ChainLink]) -> list[ChainLink]:
 
 
 def _altered(links: Sequence[ChainLink], before: bytes | None) -> list[AuditFinding]:
-    """Tell which records are not those that the next one knew.
+    """Find the records that differ from those that the next record was linked to.
 
     Where the link between two is broken, either the first was changed, or the link in the second one. In
     the latter case the record after that does not fit, either.

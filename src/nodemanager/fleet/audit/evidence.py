@@ -20,14 +20,14 @@ from nodemanager.kube.objects import Struct
 from nodemanager.tlog import checkpoints, notes
 
 _UNREADABLE: Final = 1 << 62
-"""In the place of a size: whoever reads the log shall see that there is such a checkpoint."""
+"""Stands for a size that cannot be read, so that a reader of the log sees that there is such a checkpoint."""
 KEY: Final = b'{"key":'
 SEGMENT: Final = b'{"segment":'
 CHECKPOINT: Final = b'{"checkpoint":'
 
 
 class SegmentHead(Struct, omit_defaults=False):
-    """Where a segment goes on."""
+    """The beginning of a segment: the state from which it continues."""
 
     index: int = 0
     first: int = 0
@@ -78,7 +78,7 @@ def lines_of(spec: AuditSegmentSpec) -> Iterator[bytes]:
 
 
 def lines_of_log(log: Iterable[AuditSegmentSpec], keys: Iterable[str], note: str = "") -> Iterator[bytes]:
-    """Return the lines of a log; `note` is its newest checkpoint, put behind the records that it covers."""
+    """Return the lines of a log; its newest checkpoint, `note`, follows the records that it covers."""
     for key in keys:
         yield key_line(key)
     size, at = _size(note), -1
@@ -91,7 +91,7 @@ def lines_of_log(log: Iterable[AuditSegmentSpec], keys: Iterable[str], note: str
                 size = -2
             yield line
             at = spec.first if line.startswith(SEGMENT) else at + (not line.startswith(CHECKPOINT))
-    if size >= max(at, 0):  # it covers all, or more than there is: whoever reads this shall see that
+    if size >= max(at, 0):  # it covers all records, or claims more than there are: a reader has to see that
         yield checkpoint_line(note)
 
 

@@ -1,4 +1,4 @@
-"""What is recorded of hosts: who visits them, their tokens and accounts, and what they tell of chains."""
+"""What is recorded of hosts: visits, tokens, accounts, and what they report about their chains."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _VISIT_VERBS: Final = {
 
 
 class _HasChain(Struct):
-    """Of the status of a host: how far its own chain is, and how it is."""
+    """The part of a host's status about its own chain: its length and its state."""
 
     conditions: list[Condition] = []
     audit_chain: AuditChain | None = None
@@ -38,14 +38,14 @@ class _HasChain(Struct):
 
 
 def told(obj: ObservedObject) -> HostTold:
-    """Return what a host tells of its own chain."""
+    """Return what a host reports about its own chain."""
     status = observed.decoded(obj.status, _HasChain)
     accepted = obj.metadata.annotations.get(CHAIN_ACCEPTED, "")
     return HostTold(status.audit_chain, status.audit_records, accepted[:MAX_ACCEPTED])
 
 
 def of_host(obj: ObservedObject) -> Found:
-    """Yield which token a host has, and who visits it."""
+    """Yield the token of a host, and the maintenance that visits it."""
     good = conditions.get(
         observed.decoded(obj.status, _HasChain).conditions, node_conditions.CREDENTIAL_RENEWED
     )
@@ -74,7 +74,7 @@ def of_host(obj: ObservedObject) -> Found:
 
 
 def of_account(obj: ObservedObject) -> Found:
-    """Yield a join token that was issued for a host; only the issuer's own annotation tells of it."""
+    """Yield a join token that was issued for a host; it shows only in the annotation of the issuer."""
     issued = obj.metadata.annotations.get(TOKEN_ISSUED)
     if issued:
         until, _, by = issued.partition(" ")

@@ -1,7 +1,7 @@
-"""How many records a host may cause: what it changes over and over is recorded as it is in the end.
+"""How many records a host may cause. What it changes again and again is recorded once an hour.
 
-A host writes its labels, the status of its tasks and what its conditions say. Each change of these is a
-record, so one that was taken over could fill the log, after which nothing of anybody is recorded.
+A host writes its labels, the status of its tasks and its conditions. Each change of these is a
+record, so a host that an attacker took over could fill the log, which then has no room for others.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from nodemanager.fleet.audit.observed import ObservedObject
 
 HOUR: Final = timedelta(hours=1)
 MAX_AN_HOUR: Final = 600
-"""Records that one host causes in an hour, besides those of its own chain; a maintenance makes about ten."""
+"""How many records one host may cause in an hour, besides those of its chain; a maintenance makes about ten.
+"""
 
 
 class HostBudget:
-    """Counts what hosts cause, and remembers what they are over with."""
+    """Counts the records that hosts cause, and remembers objects of hosts that are over the limit."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._warn = warn
-        """Is told the name of a host that causes too much, once an hour."""
+        """Called with the name of a host that causes too many records, once an hour."""
         self._hour = datetime(1970, 1, 1, tzinfo=UTC)
         self._counts: Counter[str] = Counter()
         self._left: dict[ObjectId, ObservedObject] = {}
-        """Objects of which something is not recorded, as they were last seen."""
+        """Objects with a change that was not recorded, as they were last seen."""
 
     def due(self, now: datetime) -> list[tuple[ObjectId, ObservedObject | None]]:
-        """Return what is to be looked at again, as another hour has begun."""
-        if timedelta(0) <= now - self._hour < HOUR:  # less than nothing: the clock was set back
+        """Return the objects to look at again, because another hour has begun."""
+        if timedelta(0) <= now - self._hour < HOUR:  # a negative difference: the clock was set back
             return []
         self._hour = now
         self._counts.clear()
@@ -43,11 +44,11 @@ class HostBudget:
         return [*left.items()]
 
     def forget(self) -> None:
-        """Take note that all objects are looked at again."""
+        """Forget the objects that wait, because all objects are looked at again."""
         self._left.clear()
 
     def admit(self, which: ObjectId, obj: ObservedObject | None, added: Sequence[Record]) -> list[Record]:
-        """Return those of the records of an object that may be written."""
+        """Return the records of an object that may be written."""
         self._left.pop(which, None)
         found = []
         for one in added:
@@ -64,6 +65,6 @@ class HostBudget:
 
 
 def _is_of_host(record: Record) -> bool:
-    """Tell whether a host can cause it by itself, as often as it likes."""
+    """Tell whether a host can cause a record by itself, as often as it likes."""
     relabelled = record.object.kind == MANAGED_NODES.kind and record.aspect == LABELS
     return record.actor.known == HOST or relabelled

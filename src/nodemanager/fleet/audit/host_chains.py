@@ -1,8 +1,8 @@
 """Whether a host's own chain is still the one that was seen before: pure.
 
-The host tells how far its chain is in the status of its ManagedNode. Whoever saw that before, and looks
-again, notices when records that were told of are gone or are others. A host can always tell lies about what
-it has not told yet; it cannot change what it has told.
+The host reports the end of its chain in the status of its ManagedNode. A reader who saw an earlier end
+notices when records that were reported are gone or differ. A host can always lie about records that
+it has not reported yet; it cannot change those that it has reported.
 """
 
 from __future__ import annotations
@@ -20,33 +20,34 @@ from nodemanager.fleet.audit.diagnosing import AuditFinding, ChainLink
 from nodemanager.tlog import merkle
 
 MAX_KNOWN: Final = 64
-"""Ends of a chain that are remembered, the first and the newest."""
+"""How many ends of a chain are remembered: the first one and the newest ones."""
 MAX_GAP: Final = 100_000
 OPENINGS: Final = ("begin", "continue")
 """Verbs of records that begin a file."""
 
 
 class ChainVerdict(StrEnum):
-    """How a chain stands to what was seen of it before."""
+    """How a chain fits what was seen of it before."""
 
     FINE = "Fine"
     BEGUN = "Begun"
-    """Another chain: the host was installed anew, or somebody removed the old one."""
+    """Another chain: the host was installed anew, or somebody removed the old chain."""
     SHORTENED = "Shortened"
     REWRITTEN = "Rewritten"
     FORKED = "Forked"
-    """What was seen before and then contradicted is back: two machines, or two copies of a disk."""
+    """An end that was seen and later contradicted is back: there are two machines, or two copies of a disk.
+    """
     UNKNOWN = "Unknown"
 
     @property
     def is_alarm(self) -> bool:
-        """Whether somebody has to look."""
+        """Whether a person has to look."""
         return self not in (ChainVerdict.FINE, ChainVerdict.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class ChainJudgement:
-    """What is thought of a chain, in words; `record` is the first that is concerned, -1 = none is."""
+    """The verdict about a chain, in words; `record` is the first one concerned, -1 = none is."""
 
     verdict: ChainVerdict
     message: str
@@ -55,16 +56,16 @@ class ChainJudgement:
 
 @dataclass(frozen=True, slots=True)
 class KnownChain:
-    """What was seen of the chain of one ManagedNode (by its uid: another uid begins with nothing)."""
+    """What was seen of the chain of one ManagedNode, by its uid: another uid begins without memory."""
 
     seen: tuple[AuditChain, ...] = ()
-    """In the order of being seen; all of one history."""
+    """The ends in the order in which they were seen; all belong to one history."""
     abandoned: tuple[AuditChain, ...] = ()
-    """What was seen before and was then contradicted."""
+    """Ends that were seen before and then contradicted."""
 
 
 def judge(known: KnownChain, now: AuditChain | None, lines: Sequence[bytes] | None = None) -> ChainJudgement:
-    """Compare what a host tells now with what it told before; with its records, if it handed them over."""
+    """Compare what a host reports now with what it reported before, and with its records if they are here."""
     last = known.seen[-1] if known.seen else None
     if now is None or not now.size:
         if last is None:
@@ -96,9 +97,9 @@ def after(known: KnownChain, now: AuditChain | None) -> KnownChain:
 
 
 def check(old: Sequence[bytes], new: Sequence[bytes], anchor: AuditChain | None = None) -> list[AuditFinding]:
-    """Return what was done to the records that a host has, in its older and newer file, by themselves.
+    """Return what is wrong with the records of a host, in its older and newer file.
 
-    With an `anchor` that somebody saw, also whether they are those that it is about.
+    With an `anchor` that was seen before, also return whether the records belong to it.
     """
     lines = [*old, *new]
     if not lines:
@@ -129,7 +130,7 @@ def check(old: Sequence[bytes], new: Sequence[bytes], anchor: AuditChain | None 
 
 
 def compare(ends: Sequence[AuditChain], lines: Sequence[bytes]) -> list[AuditFinding]:
-    """Return where the records that a host has are not those that it told of, by the first such end."""
+    """Return the first reported end at which the host's records differ from what it reported."""
     if not lines:
         return [AuditFinding(diagnosing.TRUNCATED, 0, ends[-1].size - 1, "all are gone")] if ends else []
     heads, mine = _heads(lines), _end(lines)
@@ -188,7 +189,7 @@ def _shrunk(now: AuditChain, seen: Sequence[AuditChain]) -> ChainJudgement | Non
 
 
 def _read(known: KnownChain, now: AuditChain, lines: Sequence[bytes] | None) -> ChainJudgement | None:
-    """Compare the records themselves; None = there is nothing wrong with them, or there are none."""
+    """Compare the records themselves; None = they are right, or there are none."""
     if not lines:
         return None
     links = [(Record() if (one := records.decoded(line)) is None else one) for line in lines]
@@ -230,7 +231,7 @@ def _grown(now: AuditChain, last: AuditChain, lines: Sequence[bytes] | None) -> 
 
 
 def _heads(lines: Sequence[bytes]) -> dict[int, str]:
-    """Return what the end of the chain was, by how many records it had."""
+    """Return the hash at the end of the chain, by how many records it had."""
     first = records.decoded(lines[0])
     if first is None:
         return {}
@@ -246,7 +247,7 @@ def _agrees(one: AuditChain, now: AuditChain) -> bool:
 
 
 def _few(ends: Sequence[AuditChain]) -> tuple[AuditChain, ...]:
-    """Return some of the ends that were seen: the older, the fewer."""
+    """Return some of the ends that were seen: more of the new ones than of the old ones."""
     kept = list(ends)
     while len(kept) > MAX_KNOWN:
         half = len(kept) // 2

@@ -1,4 +1,4 @@
-"""Whose signatures count: the keys that were noted before, and those that one of them handed over to."""
+"""Which keys may sign: those that were noted before, and those to which one of them handed over."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nodemanager.tlog.notes import Key, Note
 
 
 class UntrustedCheckpoint(Exception):
-    """A checkpoint does not count; what kind of finding that is, and why."""
+    """A checkpoint does not count; with the kind of finding, and why."""
 
     def __init__(self, kind: str, why: str) -> None:
         super().__init__(why)
@@ -22,7 +22,8 @@ class Keyring:
 
     def __init__(self, trusted: Iterable[Key], witnesses: Iterable[Key]) -> None:
         self.assumed = False
-        """The first key is what the log says itself: nobody compared it with one that was noted before."""
+        """Whether the first key comes from the log itself: nobody compared it with one that was noted before.
+        """
         self.used: list[Key] = []
         self.seen_by: dict[str, int] = {}
         """When each witness has last seen a checkpoint, in seconds since 1970."""

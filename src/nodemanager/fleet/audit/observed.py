@@ -19,17 +19,17 @@ from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 
 T = TypeVar("T")
 ACCOUNTS: Final = SERVICE_ACCOUNTS
-"""Whoever has one of a host may join as that host; without it, nobody may."""
+"""With the ServiceAccount of a host, an agent may join as that host; without one, no agent may."""
 
 
 class ObservedMeta(ObjectMeta):
-    """Metadata with who wrote what."""
+    """Metadata that include who wrote which fields."""
 
     managed_fields: list[dict[str, Any]] = []
 
 
 class Aspect(Struct, array_like=True):
-    """One thing that is true of an object, and what a record says when it comes to be so."""
+    """One fact about an object, and what a record says when the fact becomes true."""
 
     value: str = ""
     verb: str = ""
@@ -37,9 +37,9 @@ class Aspect(Struct, array_like=True):
     message: str = ""
     host: str = ""
     by_host: bool = False
-    """The host says so; else the operator decided it."""
+    """Whether the host reports it; else the operator decided it."""
     by: Actor | None = None
-    """Somebody else did it."""
+    """Who did it, if that was not the writer of the object."""
     plan_hash: str = ""
     gates: list[RecordedGate] = []
     approval: str = ""
@@ -48,7 +48,7 @@ class Aspect(Struct, array_like=True):
 
 
 class HostTold(Struct):
-    """What a host tells of its own chain, and a person of it."""
+    """What a host reports about its own chain, and what a person accepted of it."""
 
     chain: AuditChain | None = None
     lines: list[str] = []
@@ -56,20 +56,20 @@ class HostTold(Struct):
 
 
 class SeenObject(Struct):
-    """What is kept of an object."""
+    """The parts of an object that are kept."""
 
     object: RecordedObject = RecordedObject()
     created: str = ""
     actor: Actor = Actor()
-    """Who wrote what is wanted."""
+    """Who wrote the spec."""
     host: str = ""
     aspects: dict[str, Aspect] = {}
     told: HostTold | None = None
-    """Of a host only."""
+    """Set for hosts only."""
 
 
 class _Packed(Struct, array_like=True):
-    """The same without names of fields, and without what the metadata of the object has."""
+    """The same in a shorter form: without field names, and without what the object's metadata say already."""
 
     kind: str
     uid: str
@@ -90,11 +90,11 @@ class ObservedObject(Struct):
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: msgspec.Raw = msgspec.Raw(b"{}")
     packed: bytes = msgspec.field(name="-", default=b"")
-    """What was seen, in the place of spec and status, once it was looked at: in less memory."""
+    """What was seen, in the place of spec and status, once it was looked at: this needs less memory."""
 
     @property
     def seen(self) -> SeenObject | None:
-        """What is kept of it; None = it was not looked at."""
+        """The parts that are kept; None = the object was not looked at."""
         if not self.packed:
             return None
         found = _DECODER.decode(self.packed)
@@ -157,14 +157,14 @@ def kinds_seen(*, edge: bool = False) -> list[Resource[ObservedObject]]:
 
 
 def actor_of(kind: str, obj: ObservedObject) -> Actor:
-    """Return who last wrote what an object wants."""
+    """Return who last wrote the spec of an object."""
     meta = obj.metadata
     told = {
         "annotations": meta.annotations,
         "generation": meta.generation,
         "managedFields": [one for one in meta.managed_fields if not one.get("subresource")],
     }
-    if kind == ACCOUNTS.kind:  # nobody is stamped on these, and they have no spec that somebody wrote
+    if kind == ACCOUNTS.kind:  # the API adds no author to these, and people write no spec of them
         managers = [str(one.get("manager", "")) for one in meta.managed_fields]
         return Actor(name=actors.printable(next(iter(managers), ""), actors.MAX_MANAGER), known=FIELD_MANAGER)
     spec = msgspec.json.decode(obj.spec) if kind == MAINTENANCE_APPROVALS.kind else {}
@@ -173,7 +173,7 @@ def actor_of(kind: str, obj: ObservedObject) -> Actor:
 
 
 def object_of(kind: str, obj: ObservedObject) -> RecordedObject:
-    """Return what a record says of which object it is about."""
+    """Return how a record names its object."""
     meta = obj.metadata
     return RecordedObject(
         kind=kind,

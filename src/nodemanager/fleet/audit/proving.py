@@ -1,4 +1,4 @@
-"""A proof that one record is in a log: for somebody who has not got the rest of it."""
+"""A proof that one record is in a log, for a reader who does not have the rest of the log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NoProof(ValueError):
 
 
 def prove(lines: Iterable[bytes], number: int) -> dict[str, Any]:
-    """Return the record, the last checkpoint, and the hashes that lead from one to the other."""
+    """Return the record, the last checkpoint, and the hashes that lead from the record to the checkpoint."""
     leaves: list[bytes] = []
     record = note = ""
     for line in lines:

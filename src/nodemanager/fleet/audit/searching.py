@@ -1,4 +1,4 @@
-"""Which records somebody asks for."""
+"""Selects the records that a query asks for."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from nodemanager.kube import times
 
 @dataclass(frozen=True, slots=True)
 class RecordQuery:
-    """What a record must be; empty = anything."""
+    """The conditions for a record; an empty field matches anything."""
 
     host: str = ""
     actor: str = ""
-    """A user, a field manager, a host, or an author that somebody claims."""
+    """A user, a field manager, a host, or a claimed author."""
     object: str = ""
     """A name, or kind/name, in any case."""
     reason: str = ""
@@ -24,7 +24,7 @@ class RecordQuery:
     since: datetime | None = None
 
     def fits(self, record: Record) -> bool:
-        """Tell whether a record is one of them."""
+        """Tell whether a record matches."""
         return (
             self.host in ("", record.host)
             and (not self.actor or self.actor in (record.actor.name, record.actor.claimed))
@@ -44,5 +44,5 @@ class RecordQuery:
 
 
 def found(records: Iterable[Record], question: RecordQuery) -> Iterator[Record]:
-    """Return the records that somebody asks for, in their order."""
+    """Return the matching records, in their order."""
     return (one for one in records if question.fits(one))

@@ -15,26 +15,26 @@ from nodemanager.api.audit.record import Record
 from nodemanager.tlog.merkle import Frontier, leaf_hash
 
 NOTHING: Final = "0" * 64
-"""In the place of the digest of a segment before the first one."""
+"""Stands for the digest of a segment before the first one."""
 
 Sign = Callable[[int, bytes], str]
-"""Returns the signed checkpoint for a size and a root, or nothing where nobody can sign."""
+"""Returns the signed checkpoint for a size and a root; empty where no key can sign."""
 
 
 class BrokenSegment(ValueError):
-    """A segment does not say what it should; the message says which one, and why."""
+    """A segment is not what it should be; the message says which one, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The end of the log, where it goes on."""
+    """The end of the log, from which it continues."""
 
     spec: AuditSegmentSpec | None
     """The last segment; None = the log is empty."""
     tree: Frontier
-    """All records, those of the last segment included."""
+    """The tree of all records, those of the last segment included."""
     leaf: bytes
-    """Hash of the last record, or nothing."""
+    """The hash of the last record; empty if there is none."""
 
     @property
     def size(self) -> int:
@@ -43,7 +43,7 @@ class Tail:
 
     @property
     def is_open(self) -> bool:
-        """Whether the last segment may be added to."""
+        """Whether the last segment may get more records."""
         return self.spec is not None and self.spec.sealed is None
 
 
@@ -56,7 +56,7 @@ def leaves_of(spec: AuditSegmentSpec) -> list[bytes]:
 
 
 def lines_of(spec: AuditSegmentSpec) -> list[str]:
-    """Return the records of a segment. Not by splitlines, which knows other ends of lines, too."""
+    """Return the records of a segment. `splitlines` would not do, as it knows other line ends, too."""
     return spec.lines.split("\n")[:-1]
 
 
@@ -154,7 +154,7 @@ def _next(before: AuditSegmentSpec | None, tree: Frontier) -> AuditSegmentSpec:
 
 
 def sealed(spec: AuditSegmentSpec, tree: Frontier, at: str, sign: Sign) -> AuditSegmentSpec:
-    """Return a segment to which nothing more is added."""
+    """Return a segment that is closed: no record is added to it any more."""
     root = tree.root()
     seal = Seal(size=tree.size, digest=digest_of(spec), root=root.hex(), note=sign(tree.size, root), at=at)
     return msgspec.structs.replace(spec, sealed=seal)

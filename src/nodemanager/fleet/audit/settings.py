@@ -1,4 +1,4 @@
-"""What an operator is told about the audit log."""
+"""The settings of the operator for the audit log."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ class AuditSettings:
     """How the log is kept, and what follows when it cannot be."""
 
     on_failure: str = STOP
-    """Whether maintenances and rollouts begin something new while the log is broken or behind."""
+    """Whether maintenances and rollouts may begin new work while the log is broken or behind."""
     retention: timedelta = timedelta(days=90)
     """How long a segment is kept in the API after there is a copy of it elsewhere."""
     export: str = ""
-    """The folder or s3://BUCKET/PREFIX for the copy; empty = there is none, and nothing is ever removed."""
+    """The folder or s3://BUCKET/PREFIX for the copy; empty = there is none, and no segment is ever removed.
+    """
     most_bytes: int = 512 << 20
-    """How much is stored without a copy; then nothing more is, for the database of a cluster is small."""
+    """How much is stored without a copy; then the log stops, because the database of a cluster is small."""
     gather: timedelta = timedelta(seconds=1)
-    """How long after a write changes are gathered for the next one: in a busy fleet one write is for many."""
+    """How long changes are collected after a write, so that a busy fleet needs one write for many changes."""
     webhook: str = ""
-    """The Secret, or the folder, that says who is sent the records; empty = nobody is."""
+    """The Secret or folder that names the receiver of the records; empty = they are not sent."""

@@ -1,4 +1,4 @@
-"""What a log says of the chains of hosts, for whoever checks it: which ends were told, and what stands."""
+"""What a log says about the chains of hosts, for a check: which ends were reported, which alarms are open."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from nodemanager.fleet.audit.observed import SeenObject
 _OF_CHAINS = b'"chain":{'
 _OF_HOSTS = b'"ManagedNode"'
 _DELETED = b'"verb":"delete"}'
-"""How the line of such a record ends: the verb is the last of the keys that a record can have."""
+"""The end of the line of such a record: the verb is the last of the keys that a record can have."""
 
 
 class ToldChains:
-    """Reads the records about chains of hosts out of the lines of a log, as these pass by."""
+    """Reads the records about chains of hosts from the lines of a log while these pass by."""
 
     def __init__(self, host: str = "") -> None:
         self._host = host
         self._memory = ChainMemory()
         self.ends: list[AuditChain] = []
-        """Of the one host: what it told of its chain since somebody last accepted a change of it."""
+        """The ends that the host reported since a person last accepted a change of its chain."""
 
     def passing(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Return the same lines, having read what is of interest."""
+        """Return the same lines, after reading those about chains."""
         for line in lines:
             if _OF_CHAINS in line or (line.endswith(_DELETED) and _OF_HOSTS in line):
                 with contextlib.suppress(BadRecord):  # the verifier names it
@@ -42,13 +42,13 @@ class ToldChains:
         if record.object.kind != MANAGED_NODES.kind or record.object.name != self._host:
             return
         entry = record.chain
-        if entry is None or record.verb == ACCEPT:  # deleted, or known to be another one from here on
+        if entry is None or record.verb == ACCEPT:  # deleted, or accepted as another chain from here on
             self.ends = []
         elif entry.index >= 0:
             self.ends.append(AuditChain(entry.id, entry.index + 1, entry.digest, entry.first_kept))
 
     def compare(self, hosts: Iterable[tuple[ObjectId, SeenObject]], now: datetime) -> None:
-        """Judge what hosts tell now, too: the operator may not have seen it, or not have run."""
+        """Judge what hosts report now, too: the operator may not have seen it, or not have run."""
         for which, seen in hosts:
             self._memory.take(which, seen, now)
 

@@ -1,4 +1,4 @@
-"""Records of its own chain that a host tells: read, compared with what it told before, taken to the log."""
+"""Records of its own chain that a host reports: read, compared with earlier reports, taken to the log."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ from nodemanager.tlog import merkle
 
 MAX_FILES: Final = 8
 MAX_COUNT: Final = 2**53 - 1
-"""What every reader of JSON takes as a number."""
+"""The largest number that every reader of JSON understands."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToldLine:
-    """A record as a host told it."""
+    """A record as a host reported it."""
 
     record: Record
     digest: str
 
     @property
     def index(self) -> int:
-        """Its number in the chain."""
+        """The number of the record in the chain."""
         return self.record.sequence
 
     @property
     def notable(self) -> bool:
-        """Whether it is taken to the log."""
+        """Whether the record is taken to the log."""
         return host_records.is_notable(self.record)
 
 
 def read(lines: Sequence[str], end: AuditChain | None) -> list[ToldLine]:
-    """Return what can be read of lines that belong to a chain with this end, in their order."""
+    """Return the readable lines that belong to a chain with this end, in their order."""
     found = {}
     for line in lines:
         try:
@@ -60,9 +60,9 @@ def read(lines: Sequence[str], end: AuditChain | None) -> list[ToldLine]:
 
 
 def linked(before: AuditChain | None, end: AuditChain, lines: Sequence[ToldLine]) -> ChainJudgement | None:
-    """Return what is wrong with records that were told; None = they fit each other, and what was told before.
+    """Return what is wrong with reported records; None = they fit each other, and earlier reports.
 
-    An end alone does not tell whether records were changed before others were added.
+    An end alone does not show whether records were changed before others were added.
     """
     heads = {end.size: end.head}
     if before is not None and before.id == end.id:
@@ -76,7 +76,7 @@ def linked(before: AuditChain | None, end: AuditChain, lines: Sequence[ToldLine]
 
 
 def merged(line: ToldLine, about: RecordedObject, end: AuditChain) -> Record:
-    """Return the record of the log that a record of a host becomes: its word, of bounded length."""
+    """Return the record of the log for a record of a host: its text, cut to a bounded length."""
     one = line.record
     by_agent = one.actor.name in ("", host_records.AGENT)
     who = about.name if by_agent else _text(one.actor.name)

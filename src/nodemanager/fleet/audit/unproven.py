@@ -1,4 +1,4 @@
-"""The records since the last checkpoint: hashed as they come, and decoded only if that is needed.
+"""The records since the last checkpoint: hashed as they come, and decoded only if needed.
 
 A signed root over their bytes proves them all. Their numbers and links are looked at where no root does:
 behind the last checkpoint, and to tell which record was bent when a root is another one than was signed.
@@ -14,15 +14,15 @@ from nodemanager.fleet.audit.diagnosing import ChainLink
 
 MAX_RECORDS: Final = 16_384
 MAX_BYTES: Final = 32 << 20
-"""What is kept to find out which record was bent, where no checkpoint comes."""
+"""How many bytes are kept to find the altered record while no checkpoint comes."""
 ROTATE: Final = "rotate"
-"""Verb of the record that hands over from one key to the next, which it has in `to`."""
+"""Verb of the record that hands over from one key to the next one, which is in its `to`."""
 HANDS_OVER: Final = b'"verb":"rotate"}'
-"""How its line ends: the verb is the last of the keys that a record can have."""
+"""The end of its line: the verb is the last of the keys that a record can have."""
 
 
 class _Place(msgspec.Struct, frozen=True, gc=False):
-    """What of a record shows its place."""
+    """The parts of a record that show its place."""
 
     sequence: int = -1
     previous: str = ""
@@ -32,21 +32,21 @@ _DECODE: Final = msgspec.json.Decoder(_Place).decode
 
 
 class Unproven:
-    """Records in a row, of which no checkpoint has been seen yet."""
+    """Consecutive records for which no checkpoint was seen yet."""
 
     def __init__(self) -> None:
         self.begin(0, b"")
 
     def begin(self, number: int, leaf: bytes | None) -> None:
-        """Begin anew; `leaf` is the hash of the record before that of this number, if that is known."""
+        """Begin anew; `leaf` is the hash of the record before the one of this number, if it is known."""
         self.first = self.at = number
-        """Number of the first one, and of the next one to come."""
+        """The number of the first record, and of the next one to come."""
         self.before = self.leaf = leaf
         """Hash of the record before them, and of the last one; None = it is not known."""
         self.bytes = 0
         self._lines: list[bytes] = []
         self._leaves: list[bytes] = []
-        """Lines that were not decoded yet, and their hashes; not as pairs, which take time to make."""
+        """Lines that were not decoded yet, and their hashes; not as pairs, as making these takes time."""
         self._links: list[ChainLink] = []
         self._odd = False
 
@@ -55,7 +55,7 @@ class Unproven:
 
     @property
     def is_much(self) -> bool:
-        """Whether there are more of them than should be kept in memory."""
+        """Whether there are more records than should be kept in memory."""
         return len(self) >= MAX_RECORDS or self.bytes >= MAX_BYTES
 
     def add(self, lines: list[bytes], leaves: list[bytes]) -> None:
@@ -68,13 +68,13 @@ class Unproven:
 
     @property
     def is_odd(self) -> bool:
-        """Whether a number or a link is not what it should be."""
+        """Whether a number or a link is wrong."""
         self._decode()
         return self._odd
 
     @property
     def links(self) -> list[ChainLink]:
-        """What of each shows its place."""
+        """The parts of each record that show its place."""
         self._decode()
         return self._links
 
@@ -91,7 +91,7 @@ class Unproven:
 
 
 def place_of(line: bytes) -> _Place:
-    """Return what of a record shows its place; the number -1 = it cannot be read."""
+    """Return the parts of a record that show its place; the number -1 = it cannot be read."""
     try:
         return _DECODE(line)
     except (msgspec.DecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""The check of a log, line by line: is it what the operator signed, and if not, what was bent.
+"""Checks a log line by line: whether it is what the operator signed, and if not, what was altered.
 
 Between two checkpoints all records are hashed into the tree. When the root is not what was signed, their
 numbers and links tell which of them was changed (`diagnosing`). When even these are consistent, somebody has
@@ -26,14 +26,14 @@ from nodemanager.tlog.notes import Key
 
 MAX_FINDINGS: Final = 100
 MAX_RUN: Final = 512
-"""Records that are looked at together."""
+"""How many records are looked at together."""
 _ACTOR: Final = b'{"a'
 _MARKS: Final = (evidence.SEGMENT, evidence.CHECKPOINT, evidence.KEY)
 
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """Where a segment says that it goes on."""
+    """The state from which a segment says that it continues."""
 
     index: int
     tree: Frontier
@@ -41,7 +41,7 @@ class _Head:
 
 @dataclass(slots=True)
 class VerificationReport:
-    """What a check found."""
+    """The result of a check."""
 
     first: int = 0
     """Number of the first record there."""
@@ -50,25 +50,25 @@ class VerificationReport:
     signed: int = 0
     """How many records the last good checkpoint covers."""
     checkpoints: int = 0
-    """How many of them were good."""
+    """How many of the checkpoints were good."""
     findings: list[AuditFinding] = field(default_factory=list)
-    """No more than MAX_FINDINGS."""
+    """At most MAX_FINDINGS."""
     keys: list[str] = field(default_factory=list)
     """The keys that signed, in their order."""
     assumed: bool = False
-    """The first key is what the log says itself: nobody compared it with one that was noted before."""
+    """Whether the first key comes from the log itself: nobody compared it with one that was noted before."""
     witnessed: dict[str, int] = field(default_factory=dict)
     """When each witness has last seen a checkpoint, in seconds since 1970."""
 
     @property
     def intact(self) -> bool:
-        """Whether nothing was found."""
+        """Whether the check found no fault."""
         return not self.findings
 
     def note_witnesses(self, kept: str, witnesses: Iterable[Key]) -> None:
         """Count the cosignatures of a checkpoint that was kept elsewhere, if it is one of this log.
 
-        That its root is that of the records here is seen by whoever expects it (`Verifier`).
+        `Verifier` compares its root with that of the records, where the checkpoint is expected.
         """
         note = notes.read(kept)
         if not self.intact or not self.first < checkpoints.read(note.text).size <= self.size:
@@ -88,7 +88,7 @@ class Verifier:
         witnesses: Iterable[Key] = (),
         expected: Mapping[int, bytes] | None = None,
     ) -> None:
-        """`expected` are roots by size, of checkpoints that somebody kept elsewhere."""
+        """Take roots by size as `expected`: those of checkpoints that were kept elsewhere."""
         self.report = VerificationReport()
         self._keys = Keyring(trusted, witnesses)
         self._expected = dict(expected or {})
@@ -96,20 +96,22 @@ class Verifier:
         self._begun = False
         self._index = -1
         self._head: _Head | None = None
-        """A head that does not fit; the next record tells whether it, or something before it, is wrong."""
+        """A head that does not fit; the next record decides whether the head, or something before it, is
+        wrong."""
         self._tree: Frontier | None = Frontier()
-        """None = something before is not what was signed, so only links can be checked."""
+        """None = a part before this differs from what was signed, so only links can be checked."""
         self._proven = 0
         self._new = Unproven()
         self._differ: list[int] = []
-        """Sizes at which the tree was not what is expected, where numbers or links may tell why."""
+        """Sizes at which the tree differs from what is expected, while numbers or links may still show why.
+        """
 
     def feed(self, lines: Iterable[bytes]) -> None:
         """Read lines, without their newlines."""
         each = iter(lines)
         while some := list(itertools.islice(each, MAX_RUN)):
             done = 0
-            # Most records begin with their actor, which is quicker to see than that a line is no mark.
+            # Most records begin with their actor: a quick way to see that a line is a record.
             ends = unproven.HANDS_OVER
             for place in [
                 at for at, line in enumerate(some) if not line.startswith(_ACTOR) or line.endswith(ends)
@@ -126,7 +128,7 @@ class Verifier:
             self._records(some[done:])
 
     def _records(self, lines: list[bytes]) -> None:
-        """Read records; those up to a checkpoint that somebody kept apart from the others."""
+        """Read records; those up to a checkpoint that was kept elsewhere apart from the others."""
         if lines and self._head is not None:
             self._decide_head(unproven.place_of(lines[0]).sequence)
         while lines:
@@ -195,7 +197,7 @@ class Verifier:
         except UntrustedCheckpoint as error:
             self._find(error.kind, number, number, f"record {number}: {error}")
         except records.BadRecord:
-            pass  # it is not what was signed, or its number shows that it cannot be read
+            pass  # it differs from what was signed, or its number shows that it cannot be read
 
     def _segment(self, line: bytes) -> None:
         head = _read_head(line)
@@ -221,7 +223,7 @@ class Verifier:
             self._index = head.index
 
     def _distrust(self, head: _Head) -> None:
-        """Say that a segment does not go on from what is before it."""
+        """Report that a segment does not continue from what is before it."""
         if self._new and head.index == self._index + 1:
             low, high = self._proven, self._new.at - 1
             self._find(
@@ -240,7 +242,7 @@ class Verifier:
             )
 
     def _decide_head(self, sequence: int) -> None:
-        """Tell by the next record whether a head is wrong, or something before it is missing."""
+        """Decide by the next record whether a head is wrong, or something before it is missing."""
         head, self._head = self._head, None
         if head is None:
             return
@@ -257,7 +259,7 @@ class Verifier:
             self._go_on(head)
 
     def _go_on(self, head: _Head) -> None:
-        """Go on with the tree that a segment says is before it, where ours is not right."""
+        """Continue with the tree that a segment says is before it, where ours is not right."""
         if self._tree is not None and head.tree.size < self._new.first:
             low, high = head.tree.size, self._new.first - 1
             self._find(
@@ -300,7 +302,7 @@ class Verifier:
                 f"a checkpoint of {point.size} records is signed, which is none of this log",
             )
         elif self._tree is not None and (point.size, point.root) == (self._new.at, self._tree.root()):
-            self._name_forks()  # whatever their numbers and links are, these records are signed
+            self._name_forks()  # these records are signed, whatever their numbers and links are
             self._roots[point.size] = point.root
             self.report.signed = self._proven = point.size
             self.report.checkpoints += 1
@@ -321,7 +323,7 @@ class Verifier:
             self._proven = point.size
 
     def _judge(self, end: int | None) -> bool:
-        """Look for what was bent in the records since the last checkpoint; return whether something was."""
+        """Look for altered records since the last checkpoint; return whether there are any."""
         if not self._new.is_odd and end in (None, self._new.at):
             return False
         found = diagnosing.by_place(self._new.links, self._new.first, self._new.before, end)
@@ -330,7 +332,7 @@ class Verifier:
         return bool(found)
 
     def _look(self) -> None:
-        """Compare with what somebody kept elsewhere; and do not keep more than we need."""
+        """Compare with what was kept elsewhere, and keep no more than we need."""
         root = self._expected.get(self._new.at)
         if root is not None and self._tree is not None and root != self._tree.root():
             self._differ.append(self._new.at)

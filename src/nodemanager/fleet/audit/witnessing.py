@@ -1,4 +1,4 @@
-"""What a witness does: it cosigns a checkpoint only if the log goes on from all that it cosigned before."""
+"""What a witness does: it cosigns a checkpoint only if the log continues all that it cosigned before."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class CosignatureRefused(Exception):
 
 
 class Witnessed(Struct):
-    """What a witness knows of a log."""
+    """What a witness knows about a log."""
 
     note: str = ""
     """The last checkpoint that it cosigned."""
     keys: list[str] = []
-    """The keys of the log that somebody gave; later ones have to be handed over to by these."""
+    """The keys of the log that a person gave; later keys must be handed over to by these."""
 
 
 def cosign(
@@ -57,12 +57,12 @@ def cosign(
 
 
 def origin_of(known: Witnessed) -> str:
-    """Return which log somebody knows."""
+    """Return the origin of the log that the witness knows."""
     return _point(known.note).origin
 
 
 def _goes_on(old: Checkpoint | None, newest: Checkpoint, first: int) -> None:
-    """Raise Refused unless a log can be said to go on from what was cosigned before."""
+    """Raise Refused unless a log provably continues what was cosigned before."""
     if old is None:
         return
     if newest.origin != old.origin:
@@ -82,7 +82,7 @@ def _goes_on(old: Checkpoint | None, newest: Checkpoint, first: int) -> None:
 
 
 def _by_log(note: Note, keys: Iterable[str]) -> tuple[notes.NoteSignature, ...]:
-    """Return the signatures of the log itself: what others added is not ours to pass on."""
+    """Return only the signatures of the log itself: those that others added are not ours to pass on."""
     known = [notes.read_key(one) for one in keys]
     return tuple(one for one in note.signatures if any(one in note.by(key) for key in known))
 
@@ -92,7 +92,7 @@ def _point(note: str) -> Checkpoint:
 
 
 class _Last:
-    """Remembers the last checkpoint of a log that is read by somebody else."""
+    """Remembers the last checkpoint of a log while another program reads it."""
 
     def __init__(self) -> None:
         self.note = ""

@@ -1,1 +1,1 @@
-"""Decisions about edge sites: whose profiles are trusted, what was observed, how the site is. Pure."""
+"""Decisions about edge sites: which profiles are trusted, what was observed, how the site is. Pure."""

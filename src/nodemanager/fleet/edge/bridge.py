@@ -37,13 +37,15 @@ class BridgeView:
     """What was seen."""
 
     decoded: DecodedState | None
-    """None = there is no state that can be read."""
+    """The decoded state; None = there is no state that can be read."""
     observed: ObservedState
     nodes: list[EdgeNode]
     inputs: list[EdgeInput]
     parts: Mapping[str, PartHealth] = field(default_factory=dict)
     anything: bool = True
     """Whether there is any trace of the DaemonSet."""
+    there: int = 0
+    """How many nodes leave signs of life; more than are shown, where a status has no room for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +55,13 @@ class Look:
     bridge: Bridge
     facts: BridgeFacts
     before: EdgeClusterStatus
-    """What the look before has seen."""
+    """What the look before this one saw."""
     limits: Limits
     now: datetime
 
 
 def view(look: Look, said: Findings) -> BridgeView:
-    """Judge what was read, and add what is right and wrong to the findings."""
+    """Judge what was read, and add the good and the bad to the findings."""
     bridge, facts = look.bridge, look.facts
     wanted = bridge.daemon_set
     ours = [one for one in facts.daemon_sets if wanted and _is_ours(wanted, one)]
@@ -74,10 +76,11 @@ def view(look: Look, said: Findings) -> BridgeView:
     _state(bridge, state, observed, said)
     inputs = _inputs(look, state, ours)
     _readable(inputs, said)
-    if bridge.component:  # told, but nothing follows from it: Events are no state
+    if bridge.component:  # Events are shown but decide nothing: they are no state
         inputs.append(_input(look, f"Events of {bridge.component}", facts.events_read))
     anything = bool(ours or nodes or facts.state.answer != MISSING)
-    return BridgeView(decoded, observed, nodes, inputs, _parts(look, decoded, current=current), anything)
+    parts, there = _parts(look, decoded, current=current), len(heartbeats.names(bridge, facts.heartbeats))
+    return BridgeView(decoded, observed, nodes, inputs, parts, anything, there)
 
 
 def _inputs(look: Look, state: DecodedState | str, ours: list[SeenDaemonSet]) -> list[EdgeInput]:
@@ -149,9 +152,9 @@ def _observed(look: Look, decoded: DecodedState | None, *, current: bool) -> Obs
     before, states = look.before.observed or ObservedState(), look.bridge.states
     if decoded is None:
         return ObservedState(furthest=before.furthest)
-    # By name: the profile may have had others, or in another order.
+    # Compare by name: an older profile may have had other states, or another order.
     was = states.index(before.furthest) + 1 if before.furthest in states else 0
-    # In the first state it does nothing: whatever is begun next begins from there.
+    # In the first state it does no work: the next work begins from there.
     furthest = decoded.number if decoded.number == 1 else max(was, decoded.number)
     same = before.raw_state == decoded.raw and before.since
     known = current and decoded.number > 0
@@ -191,7 +194,7 @@ def _input(look: Look, name: str, read: Read) -> EdgeInput:
 
 
 def told_input(name: str, read: Read, before: EdgeClusterStatus, now: datetime) -> EdgeInput:
-    """Return how a look at something went, and since when it shows what it shows."""
+    """Return how a look at something went, and since when it shows its present content."""
     if read.answer != FRESH:
         return EdgeInput(name=name, state=read.answer, message=read.message)
     digest = decoding.digest(repr(sorted(read.data.items())))
@@ -206,7 +209,7 @@ def _readable(inputs: list[EdgeInput], said: Findings) -> None:
     if not wrong:
         said.good(findings.BRIDGE_READABLE)
         return
-    # What cannot be seen is worse than what is not there: nothing is known then.
+    # Unreadable is worse than missing: then nothing is known.
     worst = min(wrong, key=lambda one: (one.state == MISSING, one.state == UNREADABLE, one.name))
     texts = "; ".join(f"{one.name}: {one.message or one.state}" for one in wrong)
     said.bad(findings.BRIDGE_READABLE, worst.state, texts)

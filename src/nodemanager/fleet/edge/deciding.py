@@ -1,8 +1,8 @@
-"""The phase of a site, and what else its status says: from what was seen, never from what is wished. Pure.
+"""The phase of a site and the rest of its status: from what was seen, never from what is wanted. Pure.
 
     what the profile names, or what agents tell  ->  conditions, nodes, parts  ->  phase with reason
 
-Unknown is what cannot be read; Degraded is what can, and is wrong. Neither is ever taken for well.
+Unknown means it cannot be read; Degraded means it was read and is wrong. Neither ever counts as well.
 """
 
 from __future__ import annotations
@@ -49,12 +49,11 @@ from nodemanager.fleet.edge import (
     profile_versions,
 )
 from nodemanager.fleet.edge.bridge import BridgeView, Look
-from nodemanager.fleet.edge.facts import UNREAD, AgentFacts, BridgeFacts
+from nodemanager.fleet.edge.facts import UNREAD, AgentFacts, BridgeFacts, Sources
 from nodemanager.fleet.edge.findings import Findings
 from nodemanager.fleet.edge.heartbeats import Limits
 from nodemanager.fleet.edge.hosts import site_view
 from nodemanager.fleet.edge.hosts.site_view import HostsView
-from nodemanager.fleet.edge.membership import Sources
 from nodemanager.fleet.edge.node_details import KubernetesNodes
 from nodemanager.fleet.edge.parts import NOBODY, SitePartFacts
 from nodemanager.kube import conditions, times
@@ -69,15 +68,15 @@ _FAULTS: Final = (
     findings.PARTS_HEALTHY,
     findings.BOOTED_ACTIVE,
 )
-"""What makes a site Degraded, the worst first."""
+"""The faults that make a site Degraded, the worst first."""
 
 
 PROFILE_OLDER: Final = "ProfileOlder"
-"""Reason: a profile has a lower version than one that was there before."""
+"""Reason: a profile has a lower version than one that the site had before."""
 
 
 class Verdict(NamedTuple):
-    """A phase, and why."""
+    """A phase and its reason."""
 
     phase: str
     reason: str
@@ -90,18 +89,18 @@ class Site:
 
     cluster: EdgeCluster
     profile: EdgeProfile | None
-    """None = there is none of that name."""
+    """None = there is no profile of that name."""
     agents: AgentFacts
     bridge: BridgeFacts = UNREAD
-    """What the profile names was asked for; not at all, where it names nothing or must not be used."""
+    """Answers for what the profile names; empty where it names nothing or must not be used."""
     parts: SitePartFacts = NOBODY
-    """What backends showed, where the profile has them looked at."""
+    """What backends report, if the profile asks for it."""
     kubernetes: KubernetesNodes | None = None
-    """Nodes of Kubernetes, where the profile has them looked at."""
+    """The Kubernetes Nodes, if the profile asks for them."""
 
 
 def usable(cluster: EdgeCluster, profile: EdgeProfile | None, said: Findings) -> UsedProfile | None:
-    """Return the profile that may be used, with who signed it, or None, and say why."""
+    """Return the usable profile and who signed it, or None; add the reason to the findings."""
     if profile is None:
         said.bad(
             findings.PROFILE_USABLE, "ProfileNotFound", f"there is no EdgeProfile {cluster.spec.profile}"
@@ -152,21 +151,22 @@ def decide(site: Site, now: datetime) -> EdgeClusterStatus:
         return _unlooked(before, _status(before, said, verdict, now))
     limits, sources = Limits.of(site.profile.spec.thresholds), Sources(site.profile, site.agents, before, now)
     if site.profile.spec.bridge is None:
-        seen = None
-        nodes = membership.hosts(sources)
+        seen, there = None, len(site.agents.hosts)
+        nodes = membership.hosts(sources, cluster.spec.nodes)
     else:
         seen = bridge.view(Look(site.profile.spec.bridge, site.bridge, before, limits, now), said)
-        nodes = [membership.told(one, sources) for one in seen.nodes]
+        nodes, there = [membership.told(one, sources) for one in seen.nodes], seen.there
     expected = cluster.spec.nodes
     nodes = [one for one in nodes if one.name in expected or not heartbeats.forgotten(one, limits, now)]
     nodes = node_details.added(nodes, site.parts.storage, site.kubernetes)
-    membership.judge(site.profile, cluster, nodes, said)
+    membership.judge(site.profile, cluster, nodes, said, there)
     node_details.judge(nodes, site.kubernetes, said)
     by_hosts = site_view.view(nodes, site.profile.spec, site.agents, said)
     looked = parts.combined(parts.seen(site.parts, site.profile.spec, cluster, nodes), by_hosts.parts)
     whole = parts.combined(seen.parts if seen else {}, looked)
-    if seen is not None or looked:
-        parts.judge(whole, looked, said)
+    whole |= parts.unobserved(whole, site.profile.spec, nodes)
+    if seen is not None or whole:
+        parts.judge(whole, looked, said, parts.required(site.profile.spec))
     status = _status(before, said, _phase(before, seen, nodes, by_hosts, said), now)
     return _with_parts(_detailed(status, nodes, seen, site, used), whole, site, now)
 
@@ -197,10 +197,10 @@ def _phase(
 
 
 def _does(seen: BridgeView | None, nodes: Sequence[EdgeNode], by_hosts: HostsView) -> Verdict:
-    """Return what a site does with which nothing is wrong."""
+    """Return what a healthy site does."""
     if by_hosts.restoring:
         return Verdict(RECOVERING, "BondRestored", f"the bond is put back on {', '.join(by_hosts.restoring)}")
-    # In the first state it does nothing, whatever it did before.
+    # In the first state it does no work, whatever it did before.
     if seen is not None and seen.decoded is not None and seen.decoded.number > 1:
         if seen.decoded.goes_back:
             return Verdict(RECOVERING, "GoesBack", f"it goes back, and is at {seen.decoded.raw}")
@@ -211,7 +211,7 @@ def _does(seen: BridgeView | None, nodes: Sequence[EdgeNode], by_hosts: HostsVie
 
 
 def _begins(before: EdgeClusterStatus, seen: BridgeView | None, nodes: Sequence[EdgeNode]) -> Verdict | None:
-    """Return that a site is only beginning; one that has been at work never is again."""
+    """Return that a site is still at its beginning; a site that has worked never is again."""
     if before.bootstrapped:
         return None
     if seen is not None and not seen.anything:
@@ -234,7 +234,7 @@ def _status(before: EdgeClusterStatus, said: Findings, verdict: Verdict, now: da
     )
     stamp = times.rfc3339(now)
     made: list[Condition] = []
-    for one in [*said.found, whole]:  # those of another time are not kept: they would be shown as of now
+    for one in [*said.found, whole]:  # old values are not kept: they would look like present ones
         old = conditions.get(before.conditions, one.type)
         made.extend(conditions.set_condition([old] if old else [], one, stamp))
     return EdgeClusterStatus(
@@ -251,7 +251,7 @@ def _status(before: EdgeClusterStatus, said: Findings, verdict: Verdict, now: da
 
 
 def _unlooked(before: EdgeClusterStatus, status: EdgeClusterStatus) -> EdgeClusterStatus:
-    """Return a status of a site that nobody may look at, with what the next look has to know of before."""
+    """Return the status of a site that may not be looked at, with the memory for the next look."""
     nodes = heartbeats.unseen(before, "nobody looked: the profile cannot be used")
     observed = ObservedState(furthest=before.observed.furthest) if before.observed else None
     text = f"0/{len(nodes)}" if nodes else ""

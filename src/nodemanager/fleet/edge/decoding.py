@@ -1,6 +1,6 @@
-"""What a DaemonSet left in the API, decoded: known words are recognised, others stay what they are. Pure.
+"""What a DaemonSet left in the API, decoded: known words are recognised, others are kept as they are. Pure.
 
-Nothing is guessed. What cannot be read is said to be so, with the reason, and nothing of it is used.
+The decoder guesses nothing. It reports a part that cannot be read, with the reason, and uses none of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nodemanager.kube.object_names import MAX as NAME_MAX
 
 
 class UnreadableText(Exception):
-    """A text is not what the profile says it is; the message says why."""
+    """A text is not what the profile says; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class DecodedState:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A sign of life."""
+    """A heartbeat of a node."""
 
     digest: str
     at: datetime | None
-    """What its host says when that was; None = it does not."""
+    """The time of the heartbeat by its host's clock; None = it has none."""
 
 
 def state(source: StateSource, states: list[str], text: str) -> DecodedState:
@@ -59,7 +59,7 @@ def state(source: StateSource, states: list[str], text: str) -> DecodedState:
 
 
 def beat(source: HeartbeatSource, text: str) -> Beat:
-    """Return the sign of life in a text, or raise UnreadableText."""
+    """Return the heartbeat in a text, or raise UnreadableText."""
     value = _word(_object(text), source.field) if source.field else _bounded(text).strip()
     if not value:
         raise UnreadableText("it has no time")
@@ -67,12 +67,12 @@ def beat(source: HeartbeatSource, text: str) -> Beat:
 
 
 def digest(text: str) -> str:
-    """Return what tells one text from another."""
+    """Return a digest that differs for different texts."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def printable(text: str, longest: int = RAW_MAX) -> str:
-    """Return what others wrote as a status may have it: short, on one line, and steering no terminal."""
+    """Return a text of others as a status may have it: short, on one line, without control characters."""
     return "".join(one if one.isprintable() else "?" for one in text[:longest])
 
 
@@ -93,7 +93,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse an object that says two things of one name: which one is meant?"""
+    """Refuse an object that has one key twice, as it is unclear which value is meant."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a name is there twice")
@@ -102,7 +102,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _word(fields: dict[str, Any], name: str) -> str:
     value = fields.get(name, "")
-    if value is None:  # as programs write that nobody holds a lock
+    if value is None:  # programs write this when no holder has the lock
         return ""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise UnreadableText(f"its field {name} is neither a text nor a number")

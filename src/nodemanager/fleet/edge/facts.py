@@ -1,22 +1,26 @@
-"""What the bridge read, as it came: nothing is believed of it yet. Pure."""
+"""What the bridge read, unchanged: none of it is trusted yet. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Final
 
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.api.edge.edgecluster import FRESH, UNANSWERED, EdgeEvent
+from nodemanager.api.edge.edgecluster import FRESH, UNANSWERED, EdgeClusterStatus, EdgeEvent
+from nodemanager.api.edge.edgeprofile import EdgeProfile
 from nodemanager.api.edge.node_reports import NodeWork
 
 MAX_VALUE: Final = 65536
 """Longer values of a ConfigMap are not looked at: a state has a few words."""
+MAX_LISTED: Final = 10_000
+"""Objects of one kind that a site may have: more would keep the operator from everything else."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """An object that was asked for: `answer` is FRESH, or why there is none."""
+    """The object that was asked for: `answer` is FRESH, or why there is none."""
 
     answer: str = FRESH
     data: Mapping[str, str] = field(default_factory=dict)
@@ -25,7 +29,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class SeenDaemonSet:
-    """A DaemonSet, as far as it matters here."""
+    """The parts of a DaemonSet that matter here."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -35,7 +39,7 @@ class SeenDaemonSet:
 
 @dataclass(frozen=True, slots=True)
 class BridgeFacts:
-    """All that was read in one look."""
+    """Everything that one look read."""
 
     state: Read
     heartbeats: Read
@@ -47,17 +51,38 @@ class BridgeFacts:
 
 _NOTHING: Final = Read(UNANSWERED)
 UNREAD: Final = BridgeFacts(_NOTHING, _NOTHING, daemon_sets_read=_NOTHING)
-"""Nobody looked."""
+"""No look was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignOfLife:
+    """The Lease of an agent."""
+
+    renewed: str
+    """Its renewTime: only compared, never read as a time."""
+    lasts: timedelta = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentFacts:
-    """What is known of the hosts of a site by their agents."""
+    """What agents report about the hosts of a site."""
 
     hosts: Mapping[str, ManagedNode] = field(default_factory=dict)
     tasks: Mapping[str, int] = field(default_factory=dict)
     """How many tasks of a host have not ended."""
     work: Mapping[str, NodeWork] = field(default_factory=dict)
     """And which one of them it is at."""
-    beats: Mapping[str, str] = field(default_factory=dict)
-    """The renewTime of their Leases: only compared, never read as a time."""
+    beats: Mapping[str, SignOfLife] = field(default_factory=dict)
+    steady: bool = True
+    """Whether every change since the look before was seen when it came: the API was not out of reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What nodes are told of with."""
+
+    profile: EdgeProfile
+    agents: AgentFacts
+    before: EdgeClusterStatus
+    """What the look before has seen."""
+    now: datetime

@@ -1,8 +1,8 @@
-"""Which nodes live: by when the operator saw their signs of life change, never by their clocks. Pure.
+"""Which nodes live: by when the operator saw their heartbeats change, never by their clocks. Pure.
 
-A sign of life that was never seen to change proves nothing. One that changed counts from the look before, as
-it may have changed right after that one: so nothing counts as younger than it is, however long nobody
-looked. Where our own clock was set back, nothing of before counts. What a look has seen is in the status that
+A heartbeat that was never seen to change proves nothing. A change counts from the look before it, because
+it may have come right after that look. So no heartbeat counts as younger than it is, however long nobody
+looked. When our own clock was set back, older looks do not count. What a look saw is in the status that
 it writes, and another operator goes on from there.
 """
 
@@ -42,7 +42,7 @@ FORGET: Final = "1h"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Thresholds of a profile, with what counts where it is silent."""
+    """Thresholds of a profile, with defaults for what it does not declare."""
 
     age: timedelta
     skew: timedelta
@@ -59,14 +59,14 @@ class Limits:
 def nodes(
     bridge: Bridge, read: Read, before: EdgeClusterStatus, limits: Limits, now: datetime
 ) -> list[EdgeNode]:
-    """Return the nodes that left signs of life, and those that did before and are gone."""
+    """Return the nodes that sent heartbeats, and those that did so before and are gone."""
     if read.answer not in (FRESH, MISSING):
         return unseen(before, "its signs of life could not be read")
     known = {one.name: one for one in before.nodes if one.source == BRIDGE}
     looked, data, prefix = times.parse(before.observed_at), read.data, bridge.heartbeats.key_prefix
-    there = {key.removeprefix(prefix) for key in data if key.startswith(prefix)} - {""}
+    there = names(bridge, read)
     mark = _mark(bridge)
-    # A flood of names hides none that was there before.
+    # Very many new names must not hide nodes that were there before.
     shown = sorted(sorted(there, key=lambda name: (name not in known, name))[:MAX_NODES])
     found = [
         _node(bridge.heartbeats, mark, name, data[prefix + name], known.get(name), limits, looked, now)
@@ -76,8 +76,14 @@ def nodes(
     return [*found, *gone][:MAX_NODES]
 
 
+def names(bridge: Bridge, read: Read) -> set[str]:
+    """Return who leaves signs of life."""
+    prefix = bridge.heartbeats.key_prefix
+    return {key.removeprefix(prefix) for key in read.data if key.startswith(prefix)} - {""}
+
+
 def unseen(before: EdgeClusterStatus, why: str) -> list[EdgeNode]:
-    """Return the known nodes as Unproven, without what later heartbeats would be compared with."""
+    """Return the known nodes as Unproven, without the memory that later heartbeats are compared with."""
     return [
         EdgeNode(name=one.name, source=BRIDGE, heartbeat=UNPROVEN, message=why, gone_since=one.gone_since)
         for one in before.nodes
@@ -86,7 +92,7 @@ def unseen(before: EdgeClusterStatus, why: str) -> list[EdgeNode]:
 
 
 def _mark(bridge: Bridge) -> str:
-    """Return what tells where signs of life are read: another text from elsewhere is no change."""
+    """Return an id of the place of the heartbeats: another text from another place is no change."""
     where = bridge.namespace.encode() + b"/" + msgspec.json.encode(bridge.heartbeats)
     return decoding.digest(where.decode())
 
@@ -106,11 +112,11 @@ def _node(
     except UnreadableText as error:
         return EdgeNode(name=name, source=BRIDGE, heartbeat=UNREADABLE, message=str(error))
     digest = f"{mark}{beat.digest}"
-    set_back = looked is not None and now < looked  # nobody knows for how long nothing was seen
+    set_back = looked is not None and now < looked  # it is unknown for how long no change was seen
     if before is None or not before.digest.startswith(mark) or set_back:
         changed = None
     elif before.digest != digest:
-        changed = looked  # at some time since then: it is no younger than that, and may be that old
+        changed = looked  # it changed at some time since then, so it may be as old as that
     else:
         changed = times.parse(before.changed_at)
     judged, why = _judged(changed, limits, now)
@@ -140,6 +146,6 @@ def _gone(node: EdgeNode, now: datetime) -> EdgeNode:
 
 
 def forgotten(node: EdgeNode, limits: Limits, now: datetime) -> bool:
-    """Tell whether a node is gone for so long that it is no longer told of."""
+    """Tell whether a node is gone for so long that it is no longer shown."""
     since = times.parse(node.gone_since)
     return since is not None and now - since > limits.forget

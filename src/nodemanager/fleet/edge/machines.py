@@ -17,7 +17,7 @@ ENDED: Final = ("Succeeded",)
 
 @dataclass(frozen=True, slots=True)
 class RunningMachine:
-    """A virtual machine that runs, or shall. What is None is not known."""
+    """A virtual machine that runs or should run. A field that is None is not known."""
 
     name: str
     phase: str = ""
@@ -30,7 +30,7 @@ class RunningMachine:
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """All that one look has seen."""
+    """Everything that one look saw."""
 
     machines: tuple[RunningMachine, ...] = ()
     migrations: tuple[str, ...] = ()
@@ -40,16 +40,16 @@ class MachineFacts:
 
 @dataclass(frozen=True, slots=True)
 class MachineVerdict:
-    """How they are: a state of PartHealth, and why."""
+    """The state of the virtual machines (one of PartHealth), and why."""
 
     state: str
     text: str
 
 
 def judge(seen: MachineFacts, silent: Collection[str] = ()) -> MachineVerdict:
-    """Say how the virtual machines of a site are; `silent` are nodes that give no signs of life.
+    """Judge the virtual machines of a site; `silent` are nodes without heartbeats.
 
-    What runs there is as it was when somebody could still tell: who would say otherwise is gone, too.
+    Machines on silent nodes are shown as they were: the program that would report a change is silent, too.
     """
     if not seen.sees_machines:
         return MachineVerdict(NOT_OBSERVED, "there is nothing that runs virtual machines")

@@ -1,19 +1,20 @@
-"""The nodes of a site: what agents tell of them, and whether they are those that it shall have. Pure."""
+"""The nodes of a site: what agents report about them, and whether they are the nodes that it should have.
+
+Pure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
 
-from nodemanager.api.common import managednode, node_conditions
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.edge.edgecluster import (
     AGENT,
     FRESH,
+    MAX_NODES,
     MISSING,
     STALE,
     UNPROVEN,
@@ -23,31 +24,26 @@ from nodemanager.api.edge.edgecluster import (
     EdgeNode,
 )
 from nodemanager.api.edge.edgeprofile import EdgeProfile
-from nodemanager.fleet.edge import decoding, findings
-from nodemanager.fleet.edge.facts import AgentFacts
+from nodemanager.api.edge.node_reports import NodeWork
+from nodemanager.fleet.edge import findings, node_details, parts
+from nodemanager.fleet.edge.facts import Sources
 from nodemanager.fleet.edge.findings import Findings
-from nodemanager.fleet.edge.hosts import reports
-from nodemanager.kube import conditions, times
+from nodemanager.fleet.edge.hosts import agent_life, reports
+from nodemanager.fleet.edge.hosts.agent_life import AgentLife
+from nodemanager.kube import conditions
 
 AGENTS: Final = "Signs of life of agents"
 """What is looked at, for people."""
+_MUTE: Final = "its agent tells nothing of bonds, links and DRBD: it has no --edge"
+_AGENT: Final = {FRESH: conditions.TRUE, STALE: conditions.FALSE, UNPROVEN: conditions.UNKNOWN}
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """What nodes are told of with."""
-
-    profile: EdgeProfile
-    agents: AgentFacts
-    before: EdgeClusterStatus
-    """What the look before has seen."""
-    now: datetime
-
-
-def judge(profile: EdgeProfile, cluster: EdgeCluster, nodes: Sequence[EdgeNode], said: Findings) -> None:
-    """Say whether all nodes live, and whether they are those of the site."""
+def judge(
+    profile: EdgeProfile, cluster: EdgeCluster, nodes: Sequence[EdgeNode], said: Findings, there: int = 0
+) -> None:
+    """Say whether all nodes live, and whether they are those of the site; `there` may be more than shown."""
     _lives(nodes, said)
-    _expected(profile, cluster, nodes, said)
+    _expected(profile, cluster, nodes, max(there, len(nodes)), said)
 
 
 def _lives(nodes: Sequence[EdgeNode], said: Findings) -> None:
@@ -64,11 +60,16 @@ def _lives(nodes: Sequence[EdgeNode], said: Findings) -> None:
         said.good(findings.HEARTBEATS_FRESH)
 
 
-def _expected(profile: EdgeProfile, cluster: EdgeCluster, nodes: Sequence[EdgeNode], said: Findings) -> None:
+def _expected(
+    profile: EdgeProfile, cluster: EdgeCluster, nodes: Sequence[EdgeNode], there: int, said: Findings
+) -> None:
     names = {one.name for one in nodes}
     wanted, counts = set(cluster.spec.nodes), profile.spec.topology.nodes
     if lacking := sorted(wanted - names):
         said.bad(findings.NODES_EXPECTED, "NodesMissing", f"nothing is seen of {', '.join(lacking)}")
+    elif there > MAX_NODES:
+        text = f"there are {there} nodes, and a status has room for {MAX_NODES}: of others nothing is known"
+        said.bad(findings.NODES_EXPECTED, "TooManyNodes", text)
     elif wanted and (others := sorted(names - wanted)):
         said.bad(findings.NODES_EXPECTED, "NodesUnexpected", f"spec.nodes does not name {', '.join(others)}")
     elif len(nodes) > counts.maximum:
@@ -81,37 +82,32 @@ def _expected(profile: EdgeProfile, cluster: EdgeCluster, nodes: Sequence[EdgeNo
         said.good(findings.NODES_EXPECTED)
 
 
-def hosts(sources: Sources) -> list[EdgeNode]:
+def shown(names: Iterable[str], expected: Collection[str], before: EdgeClusterStatus) -> list[str]:
+    """Return the nodes that a status has room for: a flood hides none that shall be there, or was."""
+    known = {one.name for one in before.nodes}
+    first = sorted(set(names), key=lambda name: (name not in expected, name not in known, name))
+    return sorted(first[:MAX_NODES])
+
+
+def hosts(sources: Sources, expected: Collection[str] = ()) -> list[EdgeNode]:
     """Return the nodes as agents tell of them, where there is no bridge."""
     found = []
-    for name, host in sorted(sources.agents.hosts.items()):
-        alive = conditions.get(host.status.conditions, node_conditions.ALIVE)
-        life = {conditions.TRUE: FRESH, conditions.FALSE: STALE}.get(alive.status if alive else "", UNPROVEN)
-        why = alive.message if alive and life != FRESH else ""
-        digest, changed = _beat(name, host, sources)
+    for name in shown(sources.agents.hosts, expected, sources.before):
+        host = sources.agents.hosts[name]
+        life = agent_life.judge(host, sources)
         node = EdgeNode(
-            name=name, source=AGENT, heartbeat=life, message=why[:1024], digest=digest, changed_at=changed
-        )
-        found.append(told(node, sources))
+            name=name, source=AGENT, heartbeat=life.word, message=life.why[:1024], digest=life.digest,
+            changed_at=life.changed_at,
+        )  # fmt: skip
+        found.append(_unmuted(_told(node, host, life, sources), sources.profile))
     return found
 
 
-def _beat(name: str, host: ManagedNode, sources: Sources) -> tuple[str, str | None]:
-    """Return the digest of the last heartbeat of a host, and when it was: never later than it really was.
-
-    This is for people to read. Whether the host is alive is decided elsewhere, from its Lease.
-    """
-    text = sources.agents.beats.get(name, "")
-    digest = decoding.digest(text) if text else ""
-    if managednode.is_silent(host) and host.status.last_seen:
-        return digest, host.status.last_seen
-    before = next((one for one in sources.before.nodes if (one.name, one.source) == (name, AGENT)), None)
-    if before is None or not before.digest or not digest:
-        return digest, None
-    looked = times.parse(sources.before.observed_at)
-    if looked is None or sources.now < looked:  # nobody knows for how long nothing was seen
-        return digest, None
-    return digest, before.changed_at if before.digest == digest else times.rfc3339(looked)
+def _unmuted(node: EdgeNode, profile: EdgeProfile) -> EdgeNode:
+    """Return a node that says so where its agent alone could tell of bonds and DRBD, and does not."""
+    if node.heartbeat != FRESH or node.report is not None or not parts.required(profile.spec):
+        return node
+    return msgspec.structs.replace(node, message=_MUTE)
 
 
 def told_input(nodes: Sequence[EdgeNode]) -> EdgeInput:
@@ -124,22 +120,30 @@ def told_input(nodes: Sequence[EdgeNode]) -> EdgeInput:
 
 
 def told(node: EdgeNode, sources: Sources) -> EdgeNode:
-    """Return a node with what its agent tells of it."""
-    agents, profile = sources.agents, sources.profile
-    host = agents.hosts.get(node.name)
+    """Return a node of which a DaemonSet tells with what its agent tells of it."""
+    host = sources.agents.hosts.get(node.name)
     if host is None:
         return node
+    life = agent_life.judge(host, sources)
+    seen = msgspec.structs.replace(node, agent_digest=life.digest, agent_changed_at=life.changed_at)
+    return _told(seen, host, life, sources)
+
+
+def _told(node: EdgeNode, host: ManagedNode, life: AgentLife, sources: Sources) -> EdgeNode:
+    agents, profile = sources.agents, sources.profile
     before = next((one.report for one in sources.before.nodes if one.name == node.name), None)
-    alive = conditions.get(host.status.conditions, node_conditions.ALIVE)
+    work = agents.work.get(node.name)
+    if work is not None and work.phase and life.word != FRESH:
+        work = NodeWork(name=work.name, phase=node_details.UNKNOWN_PHASE)
     return msgspec.structs.replace(
         node,
         role=_role(profile, host),
-        agent=alive.status if alive else conditions.UNKNOWN,
+        agent=_AGENT[life.word],
         agent_version=host.status.agent_version,
         kernel=host.status.release,
         tasks=agents.tasks.get(node.name, 0),
-        work=agents.work.get(node.name),
-        report=reports.report(host, profile.spec, before, sources.now),
+        work=work,
+        report=reports.report(host, life.word, profile.spec, before, sources.now),
     )
 
 

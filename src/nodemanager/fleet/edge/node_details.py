@@ -1,4 +1,4 @@
-"""What others than its agent tell of a node: its pools, its Node of Kubernetes, its task. Pure.
+"""What other sources report about a node: its pools, its Node of Kubernetes, its task. Pure.
 
 Nothing here decides how the site is: pools are judged with the storage, and a taint is no fault.
 """
@@ -30,7 +30,7 @@ from nodemanager.fleet.edge.parts import PartFacts
 from nodemanager.fleet.edge.storage.facts import StorageFacts, StoragePool
 
 NAME: Final = "Nodes of Kubernetes"
-"""What is looked at, for people."""
+"""The name of this source, for people."""
 RUNNING: Final = "Running"
 UNKNOWN_PHASE: Final = "Unknown"
 _STEP: Final = 63
@@ -52,7 +52,7 @@ KubernetesNodes = Mapping[str, SeenNode]
 
 
 def content(nodes: KubernetesNodes) -> Read:
-    """Return what came of asking for all of them, with what tells it from another time."""
+    """Return the answer for all of them, with a digest that tells it from another answer."""
     bad = [one.read for _, one in sorted(nodes.items()) if one.read.answer != FRESH]
     if bad:
         return bad[0]
@@ -62,7 +62,7 @@ def content(nodes: KubernetesNodes) -> Read:
 def added(
     nodes: Iterable[EdgeNode], storage: PartFacts | None, kubernetes: KubernetesNodes | None
 ) -> list[EdgeNode]:
-    """Return nodes with their pools and their Nodes, as far as these were looked at."""
+    """Return nodes with their pools and their Kubernetes Nodes, as far as these were read."""
     seen = storage.storage if storage is not None and storage.read.answer == FRESH else None
     return [
         msgspec.structs.replace(one, pools=_pools(one.name, seen), kubernetes=_node(one.name, kubernetes))
@@ -92,7 +92,7 @@ def _pools(name: str, seen: StorageFacts | None) -> list[NodePool]:
 
 
 def _pool(pool: StoragePool, online: Collection[str]) -> NodePool:
-    if pool.node not in online:  # what is known of it was so at another time
+    if pool.node not in online:  # the known values are from another time
         return NodePool(name=pool.name, fault="its node is away")
     return NodePool(
         name=pool.name, free_ki_bytes=pool.free_kib, total_ki_bytes=pool.total_kib, fault=pool.fault
@@ -112,13 +112,13 @@ def _node(name: str, kubernetes: KubernetesNodes | None) -> ToldNode | None:
 
 
 def steady(node: EdgeNode) -> EdgeNode:
-    """Return a node without what changes with every look: how much is free of its pools."""
+    """Return a node without values that change with every look, such as the free space of its pools."""
     pools = [msgspec.structs.replace(one, free_ki_bytes=None) for one in node.pools]
     return msgspec.structs.replace(node, pools=pools)
 
 
 def work(tasks: Iterable[NodeTask], hosts: Mapping[str, ManagedNode]) -> dict[str, NodeWork]:
-    """Return the current task of each host: the one that has begun, else the first that waits."""
+    """Return the current task of each host: the one that has begun, else the first one that waits."""
     found: dict[str, NodeTask] = {}
     for one in sorted(tasks, key=_order):
         found.setdefault(one.spec.node_name, one)
@@ -132,5 +132,5 @@ def _order(one: NodeTask) -> tuple[bool, str, str]:
 def _work(one: NodeTask, host: ManagedNode | None) -> NodeWork:
     name, status = one.metadata.name, one.status
     if status.phase and (host is None or managednode.is_silent(host)):
-        return NodeWork(name=name, phase=UNKNOWN_PHASE)  # what a silent host said last is not how it is
+        return NodeWork(name=name, phase=UNKNOWN_PHASE)  # a silent host's last report may be old
     return NodeWork(name=name, phase=status.phase, step=printable(status.step, _STEP))

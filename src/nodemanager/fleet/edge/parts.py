@@ -1,6 +1,6 @@
-"""Storage and virtual machines of a site, as backends show them, beside what a DaemonSet says of them. Pure.
+"""Storage and virtual machines of a site: as backends report them, and as a DaemonSet does. Pure.
 
-Of two words about one part the worse one counts. What could not be read is not known, whatever was read
+Of two reports about one part the worse one counts. A part that cannot be read is unknown, whatever was read
 before.
 """
 
@@ -38,17 +38,17 @@ _WORST: Final = (UNHEALTHY, UNKNOWN, HEALTHY, NOT_OBSERVED)
 
 @dataclass(frozen=True, slots=True)
 class PartFacts:
-    """What was read of one part: `read` says whether there is an answer, and in its absence why."""
+    """What was read of one part; `read` says whether there is an answer, and if not, why."""
 
     name: str
-    """What was asked, for people."""
+    """The name of the source, for people."""
     read: Read = field(default_factory=Read)
     storage: StorageFacts | None = None
     machines: MachineFacts | None = None
 
     @property
     def content(self) -> Read:
-        """The answer with what tells it from another one."""
+        """The answer, with a digest that tells it from another answer."""
         if self.read.answer != FRESH:
             return self.read
         return Read(data={"": repr(self.storage or self.machines)})
@@ -56,13 +56,13 @@ class PartFacts:
 
 @dataclass(frozen=True, slots=True)
 class SitePartFacts:
-    """What was read of all parts that the profile has looked at; None = nobody was asked."""
+    """What was read of all parts that the profile asks for; None = the backend was not asked."""
 
     storage: PartFacts | None = None
     virtualisation: PartFacts | None = None
 
     def asked(self) -> dict[str, PartFacts]:
-        """Return those that were, by the name of the part."""
+        """Return the parts that were read, by name."""
         both = {"storage": self.storage, "virtualisation": self.virtualisation}
         return {name: one for name, one in both.items() if one is not None}
 
@@ -91,7 +91,7 @@ def _health(
 
 
 def wanted(spec: EdgeProfileSpec, cluster: EdgeCluster) -> Wanted:
-    """Return how the storage of a site shall be."""
+    """Return the wanted storage of a site."""
     limits = spec.thresholds
     return Wanted(
         spec.storage.replicas if spec.storage.mode == REPLICATED else 1,
@@ -99,6 +99,21 @@ def wanted(spec: EdgeProfileSpec, cluster: EdgeCluster) -> Wanted:
         (limits.free_space_percent or 0) if limits else 0,
         spec.storage.pools if spec.storage.backend == LINSTOR else (),
     )
+
+
+def required(spec: EdgeProfileSpec) -> list[str]:
+    """Return the parts of which somebody has to tell how they are: else a site is not known to be well."""
+    network = ["network"] if spec.network is not None else []
+    return [*network, *(["storage"] if spec.storage.mode == REPLICATED else [])]
+
+
+def unobserved(
+    parts: Mapping[str, PartHealth], spec: EdgeProfileSpec, nodes: Sequence[EdgeNode]
+) -> dict[str, PartHealth]:
+    """Return the parts of which somebody has to tell and nobody does, with who might."""
+    mute = ", ".join(one.name for one in nodes if one.report is None)
+    said = printable(f"nothing is told by {mute}" if mute else "")
+    return {one: PartHealth(state=NOT_OBSERVED, said=said) for one in required(spec) if one not in parts}
 
 
 def combined(told: Mapping[str, PartHealth], looked: Mapping[str, PartHealth]) -> dict[str, PartHealth]:
@@ -109,8 +124,16 @@ def combined(told: Mapping[str, PartHealth], looked: Mapping[str, PartHealth]) -
     return found
 
 
-def judge(parts: Mapping[str, PartHealth], looked: Mapping[str, PartHealth], said: Findings) -> None:
-    """Report the parts that are unwell, and those whose state is unknown although they were looked at."""
+def judge(
+    parts: Mapping[str, PartHealth],
+    looked: Mapping[str, PartHealth],
+    said: Findings,
+    must: Collection[str] = (),
+) -> None:
+    """Report the parts that are unwell, and those whose state is unknown although they were looked at.
+
+    Of one that `must` be told of it is not enough to have been looked at by somebody who does not see it.
+    """
     lost = [f"{name}: {one.said}" for name, one in looked.items() if one.state == UNKNOWN]
     if lost:
         said.untold(findings.PARTS_SEEN, "PartUnknown", "; ".join(lost))
@@ -120,9 +143,10 @@ def judge(parts: Mapping[str, PartHealth], looked: Mapping[str, PartHealth], sai
     unseen = {name for name, one in parts.items() if one.state == UNKNOWN and one == looked.get(name)}
     unwell = [f"{name}: {_plain(one.said)}" for name, one in parts.items() if one.state == UNHEALTHY]
     untold = [
-        name
+        f"{name} ({one.said})" if one.said and one.state == NOT_OBSERVED else name
         for name, one in parts.items()
-        if (one.state == UNKNOWN and name not in unseen) or (one.state == NOT_OBSERVED and name not in looked)
+        if (one.state == UNKNOWN and name not in unseen)
+        or (one.state == NOT_OBSERVED and (name not in looked or name in must))
     ]
     if unwell:
         said.bad(findings.PARTS_HEALTHY, "PartUnhealthy", "; ".join(unwell))
@@ -136,5 +160,5 @@ def judge(parts: Mapping[str, PartHealth], looked: Mapping[str, PartHealth], sai
 
 
 def _plain(said: str) -> str:
-    """Return what was said without quotes, unless these show what else is not to be seen."""
+    """Return a text without its quotes, unless they show something that is else invisible."""
     return said if said and said.isprintable() else repr(said)

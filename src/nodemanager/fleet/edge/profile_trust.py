@@ -1,4 +1,4 @@
-"""Whether an EdgeProfile is what somebody signed whom a site trusts; the signature is one of minisign."""
+"""Whether an EdgeProfile was signed by a key that a site trusts; the signature is one of minisign."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from nodemanager.api.edge.edgeprofile import SIGNATURE, EdgeProfile
 from nodemanager.tlog import minisign
 
 PROFILE: Final = "profile"
-"""What the signed comment has to name: so a signature is for a profile, and for no other file."""
+"""The signed comment must begin with this, so that a signature is for a profile and for no other file."""
 
 
 class Untrusted(Exception):
-    """A profile is not what somebody signed who is trusted; the message says why."""
+    """A profile has no signature that the site trusts; the message says why."""
 
 
 class Signed(NamedTuple):
-    """Who signed a profile."""
+    """The signature of a profile: whose key it is."""
 
     key: str
 
@@ -33,12 +33,12 @@ def payload(profile: EdgeProfile) -> bytes:
 
 
 def comment(profile: EdgeProfile) -> str:
-    """Return the comment that has to be signed with it."""
+    """Return the comment that must be signed with it."""
     return f"{PROFILE}:{profile.metadata.name}\tversion:{profile.spec.version}"
 
 
 def verify(profile: EdgeProfile, keys: Sequence[str], signature: str | None = None) -> Signed:
-    """Return who signed a profile, or raise Untrusted; the signature is that in its annotation, or given."""
+    """Return who signed a profile, or raise Untrusted; without `signature`, its annotation is read."""
     text = profile.metadata.annotations.get(SIGNATURE, "") if signature is None else signature
     if not text:
         raise Untrusted("it is not signed")

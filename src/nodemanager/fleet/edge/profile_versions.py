@@ -1,7 +1,7 @@
-"""Whether an EdgeProfile is older than one that a site was looked at with: old ones are signed, too. Pure.
+"""Whether an EdgeProfile is older than one that the site had before: an old profile is signed, too. Pure.
 
-What was seen of a profile is kept by its name, and only of versions that somebody signed, where the site asks
-for that: else anybody who may write a profile could keep a site from all that come.
+Versions are remembered by the profile's name. If the site asks for signatures, only signed versions are, as
+else anybody who may write a profile could make the site refuse all later ones.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from nodemanager.kube import conditions
 
 
 def remembered(cluster: EdgeCluster) -> SeenProfile | None:
-    """Return what was seen before; nothing where a signature is asked for, and was not then."""
+    """Return the remembered version; None where a signature is required now and was not at the last look."""
     status = cluster.status
     unasked = status.profile is not None and not conditions.get(status.conditions, findings.PROFILE_SIGNED)
     return None if cluster.spec.signature is not None and unasked else status.newest_profile
 
 
 def newer_one(seen: SeenProfile | None, profile: EdgeProfile) -> str:
-    """Return the version that was seen and is higher than that of a profile; empty: there is none."""
+    """Return the remembered version that is higher than that of a profile; empty = there is none."""
     if seen is None or seen.name != profile.metadata.name:
         return ""
     return seen.version if _parts(seen.version) > _parts(profile.spec.version) else ""
 
 
 def highest(seen: SeenProfile | None, used: UsedProfile | None, *, trusted: bool) -> SeenProfile | None:
-    """Return what is to be kept in mind after a look with a profile, or with none that may be used."""
+    """Return the version to remember after a look with a profile, or without one that may be used."""
     if used is None or not trusted:
         return seen
     if seen is not None and seen.name == used.name and _parts(seen.version) >= _parts(used.version):

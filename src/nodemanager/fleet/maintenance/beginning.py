@@ -29,7 +29,7 @@ class VisitOwner:
 
 
 def rules_of(spec: NodeMaintenanceSpec, window: WindowSpec, work: RunWork) -> VisitRules:
-    """Return what holds for all visits of a maintenance."""
+    """Return the rules that hold for all visits of a maintenance."""
     disruption = spec.disruption or Disruption()
     drain = disruption.drain
     after: list[HealthGate] = spec.health.after if spec.health is not None else []
@@ -76,14 +76,17 @@ def claim(
         expires=now + longest(spec),
         generation=owner.generation,
         task=claims.task_name(host.name, owner.uid, owner.run, host.uid, attempt),
-        # Somebody may have cordoned it since it was decided: that stays theirs.
+        # Somebody may have cordoned the Node since the decision: then the cordon stays theirs.
         cordoned=state is State.CORDONING and host.node is not None and not host.node.cordoned,
         boot_id=host.health.boot_id,
     )
 
 
 def task_deadline(held: Claim, window: WindowSpec, view: WindowView) -> datetime:
-    """Return from when on no step of a host's task begins: an agent keeps to it also without the API."""
+    """Return when it is too late to begin a step of a host's task.
+
+    The agent obeys this without the API, too.
+    """
     if (window.on_close or FINISH_HOST) == FINISH_HOST or view.closes_at is None:
         return held.expires
     return min(held.expires, view.closes_at)

@@ -1,6 +1,6 @@
 """How many hosts may be away at once: one ceiling over all causes, and ceilings per zone and per group.
 
-Every host that is not there for its users counts, whoever is the cause (`facts.unavailable`). So nothing is
+Every host that is unavailable to its users counts, for any cause (`facts.unavailable`). So no visit is
 begun while others are broken, and two maintenances of the same hosts share what there is.
 """
 
@@ -20,7 +20,7 @@ from nodemanager.fleet.series import HostGroup
 
 
 class BudgetPlace(NamedTuple):
-    """Where a host is counted besides."""
+    """In which zone and group a host is counted."""
 
     group: str
     zone: str = ""
@@ -30,7 +30,7 @@ def resolve(ceiling: int | str | None, total: int) -> int | None:
     """Return a ceiling as a number of hosts; None if there is none.
 
     A percentage is rounded down, so that it is never exceeded, but is at least 1: else a small fleet would
-    never be maintained.
+    never have maintenance.
     """
     if isinstance(ceiling, str):
         return max(1, total * int(ceiling.rstrip("%")) // 100)
@@ -39,13 +39,13 @@ def resolve(ceiling: int | str | None, total: int) -> int | None:
 
 @dataclass(slots=True)
 class BudgetRoom:
-    """What is left of a budget. `take` it for each host that is begun with."""
+    """The room that a budget leaves. Call `take` for each host whose visit begins."""
 
     budget: Budget
     places: Mapping[str, BudgetPlace]
     """All hosts of the series."""
     spent_by: str = ""
-    """A ConfigSet that has hosts on their way to its change, which count."""
+    """The ConfigSet whose hosts on the way to its change fill the budget."""
     _all: int = 0
     _zones: Counter[str] = field(default_factory=Counter)
     _groups: Counter[str] = field(default_factory=Counter)
@@ -64,7 +64,7 @@ class BudgetRoom:
         self._all += elsewhere
 
     def take(self, host: str, *, works: bool = True) -> None:
-        """Count one host more."""
+        """Count one more host."""
         place = self.places[host]
         self._all += 1
         self._zones[place.zone] += 1
@@ -97,7 +97,7 @@ def room(known: MaintenanceFacts) -> BudgetRoom:
 
 
 def away_of(hosts: Mapping[str, HostFacts]) -> frozenset[str]:
-    """Return the hosts that are unavailable to their users, for whatever cause."""
+    """Return the hosts that are unavailable to their users, for any cause."""
     return frozenset(name for name, host in hosts.items() if facts.unavailable(host) is not None)
 
 
@@ -113,7 +113,7 @@ def room_of(
     label = budget.per_zone.label if budget.per_zone is not None else ""
     places: dict[str, BudgetPlace] = {}
     for group in groups:
-        whole = BudgetPlace(group.name)  # without zones, one for all of them
+        whole = BudgetPlace(group.name)  # without zones, one room for all hosts
         for name in group.hosts:
             if name in hosts:
                 zone = hosts[name].labels.get(label, "") if label else ""

@@ -1,7 +1,7 @@
-"""Who works on a host, and how far that is: an annotation of its ManagedNode.
+"""Which maintenance works on a host, and how far it is: an annotation of the ManagedNode.
 
 It is written with a resourceVersion, before anything is ordered. So of two operators, or two maintenances,
-only one has a host; and whoever is started anew goes on from here. When a visit has ended, the annotation
+only one has a host; and an operator that restarts continues from here. When a visit has ended, the annotation
 stays as the record of how, until the next one begins.
 """
 
@@ -17,14 +17,14 @@ import msgspec
 from nodemanager.fleet.maintenance.reasons import Reason
 
 GRACE: Final = timedelta(hours=1)
-"""How much longer than it may take one waits for somebody who should have ended by himself."""
+"""How long we wait after the limit of a visit for something that should have ended by itself."""
 MAX_TEXT: Final = 2048
 """Longer than every claim that we write: names are bounded."""
 _UNDO: Final = "-undo"
 _HOST: Final = "managednode/"
-"""How the name begins under which a host is visited to be upgraded: no maintenance is called so."""
+"""Prefix of the name under which a host is visited for an upgrade; no maintenance can have such a name."""
 _SET: Final = "configset/"
-"""How the name begins under which a host has its turn to put back what drifted; nor is any called so."""
+"""Prefix of the name under which a host has its turn to repair drift; no maintenance can have such a name."""
 
 
 class State(StrEnum):
@@ -44,7 +44,7 @@ class State(StrEnum):
 
     @property
     def is_end(self) -> bool:
-        """Whether nothing comes after it."""
+        """Whether no other state follows."""
         return self in ENDS
 
 
@@ -58,14 +58,15 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """Its name; of an upgrade that the host asked for, that of the host (`for_upgrade`); of its turn to put
     back what drifted, that of the ConfigSet (`for_repair`)."""
     uid: str
-    """Of the maintenance, or of the host: one of the same name that was made later is another."""
+    """The uid of the maintenance or host: an object of the same name that was made later is another one."""
     host_uid: str
-    """Of the ManagedNode: one of the same name that was made later was not visited."""
+    """The uid of the ManagedNode: one of the same name that was made later was not visited."""
     run: str
     attempt: int
     state: State
     since: datetime
-    """When it came into this state: only what is newer proves that what was ordered then was done."""
+    """When the visit entered this state: only newer evidence proves that the order of this state was carried
+    out."""
     begun: datetime
     expires: datetime
     """When the visit counts as failed, if it has not ended by then."""
@@ -73,13 +74,13 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     task: str = ""
     """Name of its NodeTask; that of the undoing has it with -undo."""
     seen: bool = False
-    """Whether the task was seen: one that is missing after that was deleted, and is not made again."""
+    """Whether the task was seen: if it is missing later, somebody deleted it, and it is not made again."""
     cordoned: bool = False
-    """Whether it was us who cordoned the Node: nobody else's cordon is taken away."""
+    """Whether this visit cordoned the Node: a cordon of somebody else is never removed."""
     boot_id: str = ""
     """The boot in which it began."""
     end: State | None = None
-    """How it will have ended when the host is given back."""
+    """How the visit will have ended when the host is given back."""
     reason: Reason | None = None
     """Why it ends so."""
     missing: str = ""
@@ -94,7 +95,7 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 
     @property
     def repairs(self) -> str:
-        """The ConfigSet for whose sake the host has its turn; empty = it is visited for something else."""
+        """The ConfigSet whose drift the host repairs in its turn; empty = the visit is for something else."""
         return self.maintenance.removeprefix(_SET) if self.maintenance.startswith(_SET) else ""
 
     @property
@@ -110,14 +111,14 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """An annotation that is no claim. Nobody knows what is at work there, so the host counts as held."""
+    """An annotation that is no readable claim. Nobody knows what works there, so the host counts as held."""
 
     why: str
     reason: Reason = Reason.CLAIM_UNREADABLE
 
     @property
     def holds(self) -> bool:
-        """Whether the host is being worked on: nobody can rule it out."""
+        """Tell whether the host is being worked on: it may be, so the answer is yes."""
         return True
 
 
@@ -165,6 +166,6 @@ def taken_back(task: str) -> str:
 
 
 def task_name(host: str, maintenance_uid: str, run: str, host_uid: str, attempt: int) -> str:
-    """Return the name of a visit's NodeTask: always the same, so that nobody creates it twice."""
+    """Return the name of a visit's NodeTask: always the same, so that it is not created twice."""
     said = "\0".join((maintenance_uid, run, host_uid, str(attempt)))
     return f"{host[:200].rstrip('-.')}-{hashlib.sha256(said.encode()).hexdigest()[:10]}"

@@ -24,21 +24,22 @@ from nodemanager.fleet.maintenance.states import STATES
 from nodemanager.fleet.series import CANARIES
 
 PATIENCE: Final = timedelta(days=7)
-"""How long a run waits for hosts that cannot be begun with, after the last of the others has ended."""
+"""How long a run waits for hosts that cannot begin, after the last of the others has ended."""
 _STUCK: Final = OWN_FAULT | {
     Reason.TIME_TOO_SHORT, Reason.BUDGET_SPENT, Reason.ZONE_BUDGET_SPENT, Reason.ZONES_BUSY,
     Reason.GROUP_BUDGET_SPENT, Reason.PARALLELISM, Reason.CANARIES_FIRST, Reason.EARLIER_GROUP,
 }  # fmt: skip
-"""What may last for ever while none of our hosts is in work: whoever is away is not away for us."""
+"""Waits that may last for ever while no host of ours is in work: hosts that are away then are not away for
+us."""
 
 
 _TURN: Final = (_STUCK - OWN_FAULT) | {Reason.WINDOW_CLOSED, Reason.BACKING_OFF}
-"""What a host waits for that is begun with as soon as others, or the time, allow it."""
+"""Waits that end as soon as other hosts, or the time, allow a host to begin."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostStart:
-    """A host that is begun with now."""
+    """A host whose visit begins now."""
 
     host: str
     attempt: int
@@ -52,28 +53,28 @@ class HostWait:
     reason: Reason
     object: str = ""
     since: datetime | None = None
-    """None: since when is not known from the objects."""
+    """None: the objects do not tell since when."""
     next_check: datetime | None = None
-    """None: when something happens."""
+    """When to look again; None: only when something happens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why no further host is begun with, until somebody has the run go on."""
+    """Why no further host begins until a person lets the run go on."""
 
     reason: Reason
     hosts: tuple[str, ...]
 
     @property
     def object(self) -> str:
-        """What to look at: the first of the hosts that failed."""
+        """The object to look at: the first host that failed."""
         more = f" and {len(self.hosts) - 1} more" if len(self.hosts) > 1 else ""
         return f"managednode/{self.hosts[0]}{more}" if self.hosts else ""
 
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceDecision:
-    """What happens now."""
+    """The result of one look: what happens now."""
 
     starts: tuple[HostStart, ...] = ()
     waits: tuple[HostWait, ...] = ()
@@ -82,10 +83,10 @@ class MaintenanceDecision:
     """How the run has ended; empty = it has not."""
     progress: Mapping[str, RunProgress] = field(default_factory=dict)
     lonely: bool = False
-    """Whether only hosts are left that cannot be begun with, for reasons of their own."""
+    """Whether the only hosts left are those that cannot begin for reasons of their own."""
 
     def counts(self) -> Counter[HostStage]:
-        """Return how many hosts are how far."""
+        """Return the number of hosts in each stage."""
         return Counter(one.stage for one in self.progress.values())
 
     def coming(self, most: int) -> list[str]:
@@ -94,7 +95,7 @@ class MaintenanceDecision:
 
 
 def decide(known: MaintenanceFacts) -> MaintenanceDecision:
-    """Return what happens now to the hosts of a run."""
+    """Return what happens to the hosts of a run now."""
     found = _progress(known)
     stops = _stops(known, found)
     starts: list[HostStart] = []
@@ -113,14 +114,14 @@ def decide(known: MaintenanceFacts) -> MaintenanceDecision:
 
 
 def _progress(known: MaintenanceFacts) -> dict[str, RunProgress]:
-    """Return how far the hosts of the run are: all that were there when it began, and have not left since."""
+    """Return how far the hosts of a run are: all that were there when it began, and have not left since."""
     found: dict[str, RunProgress] = {}
     in_series = {host for group in known.groups for host in group.hosts}
     touched = set(known.tasks) | {host.name for host in known.hosts.values() if known.is_ours(host)}
     for name in (*(host for group in known.groups for host in group.hosts), *sorted(touched - in_series)):
         host = known.hosts.get(name)
         if host is not None and host.created > known.run.started_at:
-            host = None  # made anew since: what was done there is no part of it
+            host = None  # the host was created anew since: work on the old one is no part of this run
         if host is None and name not in known.tasks:
             continue
         run, tasks = known.run, known.tasks.get(name, ())
@@ -134,13 +135,13 @@ def _progress(known: MaintenanceFacts) -> dict[str, RunProgress]:
 
 
 def _stops(known: MaintenanceFacts, found: Mapping[str, RunProgress]) -> tuple[Stop, ...]:
-    """Return why the run is stopped. This is asked anew at every look, however far the run is."""
+    """Return why the run is stopped. Every look asks this again, however far the run is."""
     failed = tuple(name for name, one in found.items() if one.stage is HostStage.FAILED)
     most = known.spec.stop_after or DEFAULT_STOP_AFTER
     canaries = [
         name for group in known.groups if group.name == CANARIES for name in group.hosts if name in found
     ]
-    # Canaries that nobody learned anything from, as they are gone: somebody has to say that it goes on.
+    # Canaries that are gone proved nothing: a person has to say that the run goes on.
     lost = bool(canaries) and known.run.retried_at is None and all(found[name].is_end for name in canaries)
     lost = lost and not any(found[name].stage is HostStage.SUCCEEDED for name in canaries)
     if (
@@ -239,7 +240,7 @@ def _turn(
 
 
 def _asked(known: MaintenanceFacts, host: HostFacts) -> HostWait | None:
-    """Return that a host waits for answers of its gates. It keeps its place: no other host is asked about."""
+    """Return that a host waits for answers of its gates. It keeps its place: no other host is asked."""
     gate = host.health.failing_before
     return None if gate is None else HostWait(host.name, gate.reason, gate.said, known.run.started_at)
 

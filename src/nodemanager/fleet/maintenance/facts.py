@@ -1,4 +1,4 @@
-"""What is known about hosts and their tasks when something is decided; whoever has the caches fills it in."""
+"""Facts about hosts and their tasks for a decision; the operator fills them in from its caches."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ HALTED: Final = "Halted"
 EXPIRED: Final = "Expired"
 REFUSED: Final = "Refused"
 ENDS: Final = frozenset((SUCCEEDED, FAILED, UNDONE, HALTED, EXPIRED, REFUSED))
-"""Phases of a NodeTask after which nothing comes."""
+"""Phases of a NodeTask that are final."""
 
 
 @dataclass(frozen=True, slots=True)
 class GateFinding:
-    """A gate of health that does not hold, or of which nobody knows whether it does."""
+    """A gate of health that does not hold, or whose answer is not known."""
 
     said: str
     reason: Reason = Reason.GATE_BEFORE
 
     @property
     def is_open(self) -> bool:
-        """Whether only its answer is missing, which comes in a moment."""
+        """Whether only the answer of the gate is missing, which comes in a moment."""
         return self.reason is Reason.GATE_NOT_ASKED
 
 
 @dataclass(frozen=True, slots=True)
 class HostHealth:
-    """How a host is."""
+    """The health of a host."""
 
     alive: bool | None = True
-    """None: nobody has ever heard of an agent there."""
+    """None: no agent was ever heard there."""
     heard: datetime | None = None
     """When the operator last saw its Lease renewed."""
     held: bool = False
     upgrading: bool = False
-    """It upgrades by itself, as its spec.upgrade says."""
+    """Whether the host upgrades by itself, as its spec.upgrade says."""
     boot_id: str = ""
     failing_before: GateFinding | None = None
     """Which gate of health.before does not hold; None = all hold."""
@@ -62,11 +62,11 @@ class NodeFacts:
     ready: bool = True
     cordoned: bool = False
     ours: bool = False
-    """Whether a visit of ours cordoned it."""
+    """Whether a visit of ours cordoned the Node."""
     pods: int = 0
     """How many pods a drain has yet to move."""
     blocked_by: str = ""
-    """What keeps them, such as poddisruptionbudget/web."""
+    """What prevents pods from being moved, such as poddisruptionbudget/web."""
     protected: Protection | None = None
     """A pod that asks for time."""
 
@@ -81,14 +81,14 @@ class HostFacts:
     labels: Mapping[str, str] = field(default_factory=dict)
     health: HostHealth = field(default_factory=HostHealth)
     node: NodeFacts | None = None
-    """None: it is no Kubernetes Node, so that there is nothing to cordon and to drain."""
+    """None: the host is no Kubernetes Node, so there is nothing to cordon or drain."""
     claim: Claim | Unreadable | None = None
     changing: str = ""
-    """The ConfigSet whose change it is on its way to, by stages; empty = none."""
+    """The ConfigSet whose staged change the host is taking now; empty = none."""
 
     @property
     def works(self) -> bool:
-        """Whether somebody is at work there."""
+        """Whether a visit or an upgrade works on the host."""
         return self.claim is not None and self.claim.holds
 
 
@@ -100,25 +100,25 @@ class TaskFacts:
     phase: str = ""
     attempt: int = 0
     taken: bool = False
-    """Whether its agent has begun with it."""
+    """Whether the agent has begun the task."""
     rebooting: bool = False
-    """Whether the step that runs is a reboot."""
+    """Whether the step that runs now is a reboot."""
     rebooted: bool = False
-    """Whether a step of it has rebooted the host."""
+    """Whether a step of the task has rebooted the host."""
     ended: datetime | None = None
     windowed: bool = False
-    """Whether it had to begin before a window closed, and no step of it has."""
+    """Whether the task had to begin before a window closed, and no step of it has begun."""
     not_done: Reason | None = None
-    """Why its visit failed although it succeeded."""
+    """Why the visit failed although the task succeeded."""
 
     @property
     def is_end(self) -> bool:
-        """Whether it has ended."""
+        """Whether the task has ended."""
         return self.phase in ENDS
 
     @property
     def missed_window(self) -> bool:
-        """Whether a window closed before anything was done."""
+        """Whether the window closed before the task did anything."""
         return self.phase == EXPIRED and self.windowed
 
 
@@ -130,16 +130,16 @@ class Run:
     started_at: datetime
     retried_at: datetime | None = None
     stopped: bool = False
-    """It was stopped before, and nobody has had it go on since."""
+    """Whether the run was stopped, and nobody has let it go on since."""
     ending: Reason | None = None
     """Why no further host is begun with: DELETED, ABORTED, REPLACED."""
     superseded: bool = False
-    """Whether another slot is due: then it does not wait for hosts that cannot be begun with."""
+    """Whether another slot is due: then the run does not wait for hosts that cannot begin."""
 
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceFacts:
-    """All that a decision is made from."""
+    """Everything that a decision is made from."""
 
     uid: str
     spec: NodeMaintenanceSpec
@@ -147,16 +147,17 @@ class MaintenanceFacts:
     groups: Sequence[HostGroup]
     """The hosts of the series, in their order."""
     hosts: Mapping[str, HostFacts]
-    """All that matter to it: those of the series, and those that it works on or has tasks for."""
+    """All hosts that the decision needs: those of the series, those in work, and those with tasks of the run.
+    """
     now: datetime
     window: WindowView = field(default_factory=WindowView)
     tasks: Mapping[str, Sequence[TaskFacts]] = field(default_factory=dict)
     """The NodeTasks of this run, by host."""
     durations: Durations = field(default_factory=Durations)
     problem: tuple[Reason, str] | None = None
-    """What is wrong with what it needs, such as a template that is not there, and which object."""
+    """What is wrong with something that it needs, such as a missing template, and which object that is."""
     series_known: bool = True
-    """Whether anybody can tell which hosts are meant; if not, that there are none means nothing."""
+    """Whether it is known which hosts are meant; if not, an empty series proves nothing."""
     approved: bool = True
 
     def is_ours(self, host: HostFacts) -> bool:
@@ -166,7 +167,7 @@ class MaintenanceFacts:
 
 
 def unavailable(host: HostFacts) -> Reason | None:
-    """Return why a host is unavailable to its users, for whatever cause; budgets count this."""
+    """Return why a host is unavailable to its users, for any cause; budgets count this."""
     if host.works:
         return host.claim.reason if isinstance(host.claim, Unreadable) else Reason.HOST_BUSY
     if host.health.alive is False:

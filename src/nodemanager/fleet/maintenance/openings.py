@@ -12,7 +12,7 @@ from nodemanager.fleet.windows.calendar import Calendar
 from nodemanager.kube.go import durations
 
 ENOUGH: Final = 3
-"""How often a host must have been worked on before its own times count, and not those of all."""
+"""How many visits of a host must be measured before its own times are used, and not those of all hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +21,17 @@ class WindowView:
 
     open: bool = False
     closes_at: datetime | None = None
-    """None: it is shut, or no end is in sight."""
+    """None: the window is shut, or it has no known end."""
     opens_at: datetime | None = None
     minimum: timedelta = timedelta()
 
     @property
     def last_start(self) -> datetime | None:
-        """Until when something may be begun with; None: it is shut, or no end is in sight."""
+        """Until when work may begin; None: the window is shut, or it has no known end."""
         return self.closes_at - self.minimum if self.closes_at is not None else None
 
     def has_time(self, now: datetime, needed: timedelta) -> bool:
-        """Tell whether something that takes so long may be begun with now."""
+        """Tell whether work that takes so long may begin now."""
         if not self.open or self.closes_at is None:
             return self.open
         return self.closes_at - now >= max(self.minimum, needed) and now < self.closes_at
@@ -59,7 +59,10 @@ class Durations:
     """The p95 of all of them."""
 
     def expected(self, host: str) -> timedelta:
-        """Return how long a host will take, of 20 times at most once longer; zero if nobody knows."""
+        """Return the time in which 95 % of visits end; zero if none was measured.
+
+        A host with few visits of its own gets the time of all hosts.
+        """
         own = self.by_host.get(host, ())
         if len(own) >= ENOUGH:
             return p95(own)
@@ -67,7 +70,7 @@ class Durations:
 
 
 def measured(taken: Iterable[tuple[str, timedelta]]) -> Durations:
-    """Return what is known of how long hosts take, from how long they took."""
+    """Return what measured visits say about how long hosts take."""
     by_host: dict[str, list[timedelta]] = {}
     for host, lasted in taken:
         by_host.setdefault(host, []).append(lasted)

@@ -1,4 +1,4 @@
-"""One look at a maintenance: whether a run begins, and what happens in the one that is under way.
+"""One look at a maintenance: whether a run begins, and what happens in the run that is under way.
 
 no run, something due    -> begins: write it into the status; hosts are begun with at the next look
 a run                    -> decision: starts, waits, stops, or the outcome that ends it
@@ -22,16 +22,16 @@ from nodemanager.fleet.windows.calendar import Calendar
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What a maintenance remembers, and when it is looked at."""
+    """What a maintenance remembers, and the time of the look."""
 
     operations: tuple[Operation, ...]
     memories: Mapping[str, OperationMemory]
     created: datetime
     calendar: Calendar
     view: WindowView | None = None
-    """What the calendar allows now, where that was found out already."""
+    """What the calendar allows now, if that is already known."""
     running: frozenset[str] = field(default_factory=frozenset)
-    """The operations of the run under way."""
+    """The operations of the run that is under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class MaintenanceLook:
     window: WindowView
     judgements: tuple[OperationJudgement, ...]
     begins: Mapping[str, str] = field(default_factory=dict)
-    """The run that begins now: what is due, by operation; empty = none does."""
+    """The run that begins now: what is due, by operation; empty = no run begins."""
     decision: MaintenanceDecision | None = None
-    """About the run under way; None = there is none."""
+    """The decision about the run that is under way; None = there is none."""
     reason: Reason | None = None
     """Why no run begins, if there is none."""
 
@@ -78,7 +78,7 @@ def _replaced(run: Run) -> Run:
 
 
 def _waits_for(judgements: tuple[OperationJudgement, ...]) -> Reason | None:
-    """Return why nothing is due; None if something is."""
+    """Return why no operation is due; None if one is."""
     if any(one.due for one in judgements):
         return None
     reasons = [one.reason for one in judgements if one.reason is not Reason.NOTHING_DUE]

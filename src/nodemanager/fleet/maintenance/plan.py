@@ -1,4 +1,4 @@
-"""What a run will be, before it is: hosts in their order, what happens to them, until when; and its hash.
+"""What a run will do before it begins: its hosts in order, their steps, the times; and a hash of that.
 
 An approval names the hash. It is made of all that a person looked at: steps, hosts, order, ceilings, windows
 and gates. Who changes any of it has another plan, which nobody approved.
@@ -27,31 +27,31 @@ from nodemanager.fleet.windows.calendar import Calendar
 from nodemanager.kube.go import durations as go_durations
 
 DEFAULT_VISIT: Final = timedelta(minutes=10)
-"""What is expected of a host that nobody has measured yet."""
+"""The expected length of a visit while none was measured."""
 MAX_OPENINGS: Final = 200
 _NOT_LOOKED_AT: Final = (
     "paused", "notify", "approval", "operations", "window", "windowRef", "series", "seriesRef",
     "ttlSecondsAfterFinished", "successfulRunsHistoryLimit", "failedRunsHistoryLimit",
 )  # fmt: skip
-"""Fields that change nothing of what is done, or that are in the plan as what they stand for."""
+"""Fields that do not change what is done, or whose meaning is in the plan already."""
 
 
 def approves(said: MaintenanceApprovalSpec, maintenance: NodeMaintenance, plan_hash: str) -> bool:
-    """Tell whether an approval is of this plan, and of somebody who may approve it."""
+    """Tell whether an approval is for this plan, and by a person who may approve it."""
     asked = maintenance.spec.approval or Approval()
     may = not asked.different_user or (bool(asked.requester) and said.approver != asked.requester)
     return may and said.maintenance == maintenance.metadata.name and said.plan_hash == plan_hash
 
 
 def asked_for_by(spec: NodeMaintenanceSpec) -> dict[str, str]:
-    """Return who requested a plan, if somebody else has to approve it: the hash then depends on that."""
+    """Return who requested a plan, if another person has to approve it: the hash then depends on that."""
     asked = spec.approval or Approval()
     return {"requester": asked.requester} if asked.different_user else {}
 
 
 @dataclass(frozen=True, slots=True)
 class MaintenancePlanInput:
-    """What a plan is made of."""
+    """What a plan is calculated from."""
 
     spec: NodeMaintenanceSpec
     due: Mapping[str, str]
@@ -60,12 +60,12 @@ class MaintenancePlanInput:
     window: WindowSpec
     groups: Sequence[HostGroup]
     uids: Mapping[str, str]
-    """The uid of every host: one of the same name that was made anew is another."""
+    """The uid of every host: a host of the same name that was made anew is another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run will be."""
+    """What a run will do."""
 
     hash: str
     groups: tuple[HostGroup, ...]
@@ -74,7 +74,7 @@ class Plan:
     """How many hosts are worked on at once, at most."""
     starts_at: datetime | None = None
     ends_at: datetime | None = None
-    """None: not in sight."""
+    """None: no end is known."""
     visits: Mapping[str, tuple[datetime, datetime]] = field(default_factory=dict)
     """When each host is expected to begin and to end."""
 
@@ -85,7 +85,7 @@ class Plan:
 
 
 def hash_of(made_of: MaintenancePlanInput) -> str:
-    """Return the hash of a plan: the same for the same plan, whoever asks."""
+    """Return the hash of a plan: the same for the same plan, in every program."""
     spec = msgspec.to_builtins(made_of.spec)
     said: dict[str, Any] = {
         "spec": {name: value for name, value in spec.items() if name not in _NOT_LOOKED_AT},
@@ -102,7 +102,7 @@ def hash_of(made_of: MaintenancePlanInput) -> str:
 
 
 def digest(said: Mapping[str, Any]) -> str:
-    """Return the hash of what a person is shown."""
+    """Return the hash of what a person sees in the plan."""
     return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
 
 
@@ -132,7 +132,10 @@ def _at_once(made_of: MaintenancePlanInput) -> int:
 def _expected(
     made_of: MaintenancePlanInput, calendar: Calendar, taken: Durations, begin: datetime, at_once: int
 ) -> dict[str, tuple[datetime, datetime]]:
-    """Return when each host begins and ends, if all goes well; without those that fit no opening in sight."""
+    """Return when each host begins and ends, if all goes well.
+
+    Hosts that fit no known opening are left out.
+    """
     openings = calendar.following(begin, MAX_OPENINGS)
     soak = timedelta(seconds=go_durations.parse(made_of.spec.soak or "0"))
     found: dict[str, tuple[datetime, datetime]] = {}

@@ -18,9 +18,9 @@ from nodemanager.fleet.maintenance.steps import RunWork
 from nodemanager.fleet.series import HostGroup
 
 MAX_HOSTS: Final = 100
-"""Hosts that are asked, the first ones of the plan: they are asked at once."""
+"""How many hosts are asked, from the beginning of the plan: they are asked at once."""
 LASTS: Final = timedelta(minutes=10)
-"""How long a host has time to begin with its answer."""
+"""How long a host may wait before it begins with its answer."""
 KEPT: Final = timedelta(hours=1)
 """How long an answer is kept."""
 STEP: Final = "preview"
@@ -40,18 +40,18 @@ class PreviewRequest(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """Who is asked, and who is not."""
+    """Which hosts are asked, and which are not."""
 
     hosts: tuple[str, ...]
     """In the order of the plan."""
     unfit: Mapping[str, Reason]
-    """Those that cannot answer now, and why."""
+    """Hosts that cannot answer now, and why."""
     beyond: tuple[str, ...] = ()
-    """Those that there are too many of."""
+    """Hosts beyond the highest number that is asked."""
 
 
 def request_of(text: str) -> PreviewRequest | None:
-    """Return what an annotation asks for; None if it is none of ours."""
+    """Return the request in an annotation; None if it is not one of ours."""
     found = _REQUEST.fullmatch(text)
     return None if found is None else PreviewRequest(found[1], found[2])
 
@@ -66,7 +66,7 @@ def steps(work: RunWork) -> tuple[TaskStep, ...]:
 
 
 def asked(groups: Sequence[HostGroup], hosts: Mapping[str, HostFacts]) -> Asked:
-    """Return who is asked."""
+    """Return which hosts are asked."""
     named = [host for group in groups for host in group.hosts if host in hosts]
     unfit = {host: why for host in named if (why := _unfit(hosts[host])) is not None}
     fit = [host for host in named if host not in unfit]

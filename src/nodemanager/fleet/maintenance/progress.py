@@ -15,9 +15,9 @@ from nodemanager.fleet.maintenance.reasons import Reason
 
 FIRST_RETRY: Final = timedelta(seconds=10)
 LONGEST_RETRY: Final = timedelta(minutes=6)
-"""As a Job waits between its tries."""
+"""The longest wait between two tries, the same as that of a Job."""
 _NOT_ITS_FAULT: Final = frozenset((Reason.TIME_TOO_SHORT, Reason.DELETED, Reason.ABORTED))
-"""Ends that are no failed try: something else came in between before anything was done."""
+"""Ends that do not count as a failed try: something else came in between before anything was done."""
 _LEFT_OUT: Final = frozenset((Reason.DRAIN_TIMED_OUT, Reason.TIME_TOO_SHORT))
 """Ends after which a host counts as skipped, not as failed: nothing was done to it."""
 
@@ -37,21 +37,21 @@ _ENDS: Final = frozenset((HostStage.SUCCEEDED, HostStage.FAILED, HostStage.SKIPP
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """How far a host is in a run."""
+    """The progress of a host in a run."""
 
     stage: HostStage = HostStage.WAITING
     attempt: int = 0
-    """The next one, or the one that is under way or was the last."""
+    """The next try, or the one that is under way, or the last."""
     reason: Reason | None = None
     """How it ended, or what the last try ended with."""
     ended: datetime | None = None
     retry_at: datetime | None = None
     stops: bool = False
-    """Whether the run must not go on, however many may fail: drain.onTimeout is stop."""
+    """Whether the run must stop, however many failures are allowed: drain.onTimeout is stop."""
 
     @property
     def is_end(self) -> bool:
-        """Whether the run is done with this host."""
+        """Whether the run has finished with this host."""
         return self.stage in _ENDS
 
 
@@ -84,7 +84,7 @@ def of_host(
     backoff_limit: int,
     retried_at: datetime | None = None,
 ) -> RunProgress:
-    """Return how far a host is. None: it is gone, and only its tasks tell."""
+    """Return the progress of a host. None: the host is gone, and only its tasks tell."""
     if not tasks and (host is None or host.claim is None):
         return _UNTOUCHED
     claim = host.claim if host is not None and isinstance(host.claim, Claim) else None
@@ -115,7 +115,7 @@ def _is_of(claim: Claim, host: HostFacts, run: str) -> bool:
 
 
 def _ends(claim: Claim | None, tasks: Iterable[TaskFacts]) -> list[_End]:
-    """Return how every try ended. What the claim says of its own is the last word, as long as it is there."""
+    """Return how every try ended. While the claim is there, it decides about its own try."""
     found = {task.attempt: _end(task, task.ended) for task in tasks if task.is_end and task.ended is not None}
     if claim is not None:
         stops = claim.state is State.HALTED and claim.reason is Reason.DRAIN_TIMED_OUT

@@ -1,7 +1,7 @@
 """Pods that ask for time: their host gives its turn to the next one, and is begun with later. Pure.
 
 Owners of long jobs know two annotations from autoscalers, which say "not at all" until somebody takes them
-off; ours says until when. Whoever writes nonsense there is waited for as well: better late than a lost job.
+off; ours says until when. An unreadable value also causes a wait: a late visit is better than a lost job.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Protection:
     object: str
     """The pod, and what it says."""
     until: datetime | None = None
-    """None: until it says so no more, or has ended."""
+    """None: until the pod no longer asks, or has ended."""
 
 
 def protection(pod: Untyped, now: datetime) -> Protection | None:
-    """Return what a pod asks for; None: it may be moved away, or stays anyhow."""
+    """Return what a pod asks for; None: it may be moved away, or stays on the host anyway."""
     if not (pods.has_to_leave(pod) or pods.stays_unmanaged(pod)):
         return None
     said: Mapping[str, str] = pod["metadata"].get("annotations") or {}
@@ -54,7 +54,7 @@ def protection(pod: Untyped, now: datetime) -> Protection | None:
 
 
 def longest(found: Iterable[Untyped], now: datetime) -> Protection | None:
-    """Return who of the pods of a host asks for most time, if one does."""
+    """Return the pod of a host that asks for the longest time; None if no pod asks."""
     asked = [one for one in (protection(pod, now) for pod in found) if one is not None]
     endless = [one for one in asked if one.until is None]
     return endless[0] if endless else max(asked, key=lambda one: one.until or now, default=None)

@@ -1,4 +1,4 @@
-"""What gates of health ask somebody else, and what an answer means. Pure: who asks is the operator.
+"""What gates of health ask other services, and what an answer means. Pure: the operator asks.
 
     HealthGate + host  ->  Question  ->  (asked)  ->  Answer  ->  GateFinding, or nothing if the gate holds
 
@@ -29,13 +29,13 @@ from nodemanager.kube.cel.program import Program
 HOST: Final = "$(host)"
 OK: Final = 200
 FRESH: Final = timedelta(seconds=10)
-"""How long an answer is good enough to begin with a host, and is not asked for again."""
+"""How old an answer may be to let a host begin; until then it is not asked for again."""
 STALE: Final = timedelta(minutes=1)
-"""From when on an answer says nothing about a host in work."""
+"""From this age on, an answer says nothing about a host in work."""
 SKEW: Final = timedelta(seconds=5)
-"""How much later than the moment of a look something may have been asked that it takes into account."""
+"""How much later than a look a question may have been asked and still count for it."""
 MAX_SAID: Final = 240
-"""Characters of what is said of a gate."""
+"""Most characters of the text about a gate."""
 CEL_STEPS: Final = 100_000
 _COMPARE: Final[Mapping[str, Callable[[float, float], bool]]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
@@ -45,22 +45,22 @@ Question = ObjectGate | HttpGate | PrometheusGate
 
 
 class NoAnswer(Exception):
-    """There was no answer that says anything; the message says why."""
+    """There was no answer that can be used; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class GateAnswer:
-    """What came of a question."""
+    """The result of a question."""
 
     asked: datetime
     why: str = ""
     """Why the gate does not hold; empty = it holds."""
     reason: Reason = Reason.GATE_BEFORE
     no_since: datetime | None = None
-    """Since when it was no, with no yes since; what had no answer in between is neither."""
+    """Since when the answer is no, without a yes since; a question without an answer counts as neither."""
 
     def following(self, old: GateAnswer | None) -> GateAnswer:
-        """Return it as the next one after another, if that is not too old to say anything."""
+        """Return this answer as the successor of an earlier one, if that is not too old."""
         if not self.why:
             return self
         known = old.no_since if old is not None and old.is_within(STALE, self.asked) else None
@@ -68,12 +68,15 @@ class GateAnswer:
         return replace(self, no_since=known or first)
 
     def is_within(self, age: timedelta, now: datetime) -> bool:
-        """Tell whether it is younger than that; one of far in the future (the clock was set back) is not."""
+        """Tell whether the answer is younger than that.
+
+        One far in the future (the clock was set back) is not.
+        """
         return -SKEW <= now - self.asked < age
 
 
 def question(gate: HealthGate, host: str, namespace: str) -> Question | None:
-    """Return the question of a gate about a host; None = the answer follows from objects that we watch."""
+    """Return the question of a gate about a host; None = watched objects already give the answer."""
     if gate.object is not None:
         named = gate.object.name.replace(HOST, host)
         where = gate.object.namespace or namespace
@@ -87,7 +90,7 @@ def question(gate: HealthGate, host: str, namespace: str) -> Question | None:
 
 
 def label(asked: Question) -> str:
-    """Return what a question is about, in one line."""
+    """Return in one line what a question is about."""
     match asked:
         case ObjectGate():
             return f"{asked.kind} {asked.namespace}/{asked.name}"
@@ -108,7 +111,7 @@ def before(answer: GateAnswer | None, now: datetime, age: timedelta | None = Non
 
 
 def after(answer: GateAnswer | None, since: datetime | None, now: datetime) -> GateFinding | None:
-    """Return what keeps a host from being done; what was asked before `since` is no proof."""
+    """Return what keeps a visit from ending; an answer from before `since` is no proof."""
     if answer is None or not answer.is_within(STALE, now) or (since is not None and answer.asked < since):
         return _not_asked()
     return GateFinding(answer.why, answer.reason) if answer.why else None

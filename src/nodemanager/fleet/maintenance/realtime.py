@@ -30,11 +30,11 @@ from nodemanager.kube.objects import ObjectMeta, OwnerReference
 from nodemanager.kube.selectors import IN, LabelSelector, Requirement
 
 AHEAD: Final = 32
-"""Openings that are given to hosts."""
+"""How many openings hosts are given."""
 ENOUGH: Final = 16
-"""Openings that hosts have left before they are given more."""
+"""With fewer openings left than this, hosts are given more."""
 MAX_NAMED: Final = 1024
-"""Hosts that a selector can name."""
+"""How many hosts a selector can name."""
 
 
 class RealtimeError(ValueError):
@@ -92,7 +92,7 @@ def wanted(
 
 
 def shut(found: ConfigSet) -> ConfigSet:
-    """Return a set that is only looked at from now on, whatever it declares."""
+    """Return a set that only reports from now on and repairs nothing, whatever it declares."""
     given = found.spec.enforcement or Enforcement()
     closed = msgspec.structs.replace(given, openings=[])
     return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, enforcement=closed))
@@ -111,7 +111,7 @@ def plan_hash(maintenance: NodeMaintenance, sets: Mapping[str, ConfigSet], windo
 
 
 def chosen(series: SeriesSpec, hosts: Sequence[str]) -> LabelSelector:
-    """Return what chooses the hosts of a series: its own selector, or else their names."""
+    """Return what selects the hosts of a series: its own selector, or else their names."""
     if not series.names and series.exclude is None and series.node_selector is None:
         return series.selector or LabelSelector()
     if len(hosts) > MAX_NAMED:
@@ -124,7 +124,7 @@ def chosen(series: SeriesSpec, hosts: Sequence[str]) -> LabelSelector:
 
 
 def openings(calendar: Calendar, known: Sequence[EnforcedSpan], now: datetime) -> list[EnforcedSpan]:
-    """Return the spans that hosts are given; those that they have, if these are true and enough."""
+    """Return the spans that hosts are given: those that they have, if these are still true and enough."""
     found = calendar.following(now, AHEAD)
     rest = [one for one in known if one.end is None or (end := times.parse(one.end)) is None or end > now]
     true = len(rest) <= len(found) and all(map(_same, rest, found, [now] * len(rest)))

@@ -225,7 +225,7 @@ OWN_FAULT: Final = frozenset((
     Reason.NODE_NOT_READY, Reason.NODE_CORDONED, Reason.GATE_BEFORE, Reason.GATE_UNANSWERED,
     Reason.GATE_FORBIDDEN, Reason.CLAIM_UNREADABLE, Reason.POD_PROTECTED,
 ))  # fmt: skip
-"""What only the host itself waits for: the others, and later groups, do not wait for it."""
+"""Waits that concern only one host: the others, and later groups, do not wait for it."""
 _TASK: Final = re.compile(r"nodetask/([^\s:]+)")
 
 

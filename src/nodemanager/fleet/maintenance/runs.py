@@ -25,9 +25,9 @@ from nodemanager.fleet.windows import wall_clock
 from nodemanager.fleet.windows.calendar import Calendar, Opened
 
 MANY: Final = 1000
-"""Slots that are looked at one by one; of more, only the newest are."""
+"""How many slots are looked at one by one; if there are more, only the newest are."""
 NEXT_OPENINGS: Final = 50
-"""Openings in which the next slot is looked for."""
+"""In how many openings the next slot is looked for."""
 _SECOND: Final = timedelta(seconds=1)
 
 
@@ -41,7 +41,7 @@ class OperationMemory:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A slot that nothing was done for."""
+    """A slot that was skipped."""
 
     slot: datetime
     reason: Reason
@@ -49,34 +49,34 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class OperationJudgement:
-    """What is to be said of one operation now."""
+    """The verdict about one operation now."""
 
     operation: str
     due: str = ""
-    """Which slot, or which one-shot; empty = it is not due."""
+    """The slot or one-shot that is due; empty = none is."""
     last_slot: datetime | None = None
-    """The last slot that is settled; to be remembered."""
+    """The last slot that is settled; the status remembers it."""
     skipped: tuple[Skipped, ...] = ()
     replaces: bool = False
-    """Whether the run that is under way is to end after the hosts in work."""
+    """Whether the run that is under way has to end after the hosts in work."""
     next_run: datetime | None = None
     reason: Reason = Reason.NOTHING_DUE
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When, and for which maintenance, something is judged."""
+    """The moment and the maintenance of a verdict."""
 
     now: datetime
     uid: str
     created: datetime
     calendar: Calendar
     running: frozenset[str] = field(default_factory=frozenset)
-    """Operations that the run under way consists of; empty = there is none."""
+    """Operations of the run that is under way; empty = there is none."""
 
     @property
     def window(self) -> WindowSpec:
-        """The window."""
+        """The maintenance window."""
         return self.calendar.spec
 
 
@@ -106,7 +106,7 @@ def run_id(uid: str, due: Mapping[str, str]) -> str:
 
 
 def one_shot_id(uid: str, operation: Operation) -> str:
-    """Return what a one-shot is remembered by: its runID, or else what it does."""
+    """Return the id by which a one-shot is remembered: its runID, or else what it does."""
     what: object = operation.run_id
     if not what:
         what = msgspec.to_builtins(msgspec.structs.replace(operation, suspend=False))
@@ -129,7 +129,7 @@ def _one_shot(operation: Operation, memory: OperationMemory, moment: Moment) -> 
     if opened is None or opened.start > moment.now:
         begins = opened.start if opened is not None else None
         return OperationJudgement(operation.name, next_run=begins, reason=Reason.WINDOW_CLOSED)
-    # Since when it is due, not now: what waits is not to be written down anew at every look.
+    # Since when it is due, not now: else every look would write the wait anew.
     since = moment.created if moment.window.always else max(opened.start, moment.created)
     return OperationJudgement(operation.name, due=identity, next_run=since)
 
@@ -165,7 +165,7 @@ def _judged(
         skipped = Reason.SLOT_STILL_RUNNING
     if skipped is not None:
         return replace(made, skipped=(*made.skipped, Skipped(slot, skipped)))
-    # What is not settled is looked at again: it begins when the run under way has ended, or gets too late.
+    # A slot that is not settled is looked at again: it begins after the current run, or gets too late.
     open_still = replace(made, last_slot=slot - _SECOND)
     if moment.running:
         replaces = operation.name in moment.running and policy == REPLACE
@@ -196,7 +196,7 @@ def _between(schedule: Schedule, zone: tzinfo, since: datetime, now: datetime) -
 
 
 def _inside(slots: Iterable[datetime], calendar: Calendar) -> Iterator[datetime]:
-    """Yield the slots at which a window is open; it is asked once per opening: there may be many slots."""
+    """Yield the slots at which a window is open. It asks once per opening, as there may be many slots."""
     opened: Opened | None = None
     for slot in slots:
         if opened is None or (opened.end is not None and slot >= opened.end):
@@ -214,7 +214,7 @@ def _slots(schedule: Schedule, zone: tzinfo, begin: datetime) -> Iterator[dateti
 
 
 def _next(schedule: Schedule, zone: tzinfo, moment: Moment) -> datetime | None:
-    """Return the next slot that falls into an opening; None if there is none in sight."""
+    """Return the next slot that falls into an opening; None if no such slot is known."""
     slot = _first(schedule, moment.now + _SECOND, zone)
     for opened in moment.calendar.following(moment.now, NEXT_OPENINGS):
         if slot is not None and slot < opened.start:
@@ -236,7 +236,7 @@ def _first(schedule: Schedule, begin: datetime, zone: tzinfo) -> datetime | None
 
 
 def zone_of(operation: Operation, window: WindowSpec) -> tzinfo:
-    """Return where the schedule of an operation is meant."""
+    """Return the time zone of an operation's schedule."""
     zones: Sequence[str] = sorted({one.time_zone or window.time_zone for one in window.schedules})
     theirs = zones[0] if len(zones) == 1 else window.time_zone
     return wall_clock.zone(operation.time_zone or theirs or "UTC")

@@ -1,4 +1,4 @@
-"""The states of a visit as data: what is ordered in each, what ends it, and what becomes of it otherwise."""
+"""The states of a visit as data: what each one orders, what ends it, and what follows otherwise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nodemanager.fleet.maintenance.reasons import Reason
 
 
 class VisitOrder(StrEnum):
-    """What the operator does in a state, as often as it looks."""
+    """What the operator does in a state; every look may do it again."""
 
     CORDON = "cordon"
     DRAIN = "drain"
@@ -27,17 +27,17 @@ class VisitOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StateRules:
-    """What a state is about."""
+    """The rules of one state."""
 
     order: VisitOrder
     reason: Reason
-    """What the host waits for meanwhile."""
+    """The reason code while a host is in this state."""
     gate: str
-    """What must hold before it is entered."""
+    """What must be true before the state is entered."""
     evidence: str
-    """What ends it."""
+    """What proves that the state has ended."""
     compensation: str
-    """What becomes of it if that does not come."""
+    """What happens if that proof does not come."""
 
 
 STATES: Final[dict[State, StateRules]] = {
@@ -100,7 +100,7 @@ class VisitRules:
     soak: timedelta = timedelta()
     can_undo: bool = False
     undo_expired: bool = False
-    """Whether what the end of the window cut off is undone: onClose is abortAndUndo."""
+    """Whether work that the end of the window interrupted is undone: onClose is abortAndUndo."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,24 +114,24 @@ class Visit:
     task: TaskFacts | None = None
     undo: TaskFacts | None = None
     may_work: bool = True
-    """Whether the window is open for long enough to begin with the work."""
+    """Whether the window stays open long enough to begin the work."""
 
     @property
     def passed(self) -> timedelta:
-        """How long it is in its state."""
+        """How long the visit is in its state."""
         return self.now - self.claim.since
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The claim is to be written anew; the order of its state comes after that."""
+    """The claim has to be written anew; the order of its new state comes after that."""
 
     claim: Claim
 
 
 @dataclass(frozen=True, slots=True)
 class VisitHold:
-    """Nothing changes before something happens."""
+    """The visit waits: the state stays until something happens."""
 
     reason: Reason
     object: str = ""

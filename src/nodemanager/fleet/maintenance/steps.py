@@ -51,11 +51,11 @@ _REFERENCE: Final = re.compile(r"\$\(params\.([^)]*)\)")
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
 _SEVERITY: Final = (CONTINUE, STOP, UNDO)
 _TIMEOUT: Final = "10m"
-"""What a step has that says nothing."""
+"""The timeout of a step that does not declare one."""
 
 
 class StepsError(ValueError):
-    """Steps cannot be made of what is written; the message names field and value."""
+    """Steps cannot be made from the template; the message names field and value."""
 
 
 class TemplateMissing(LookupError):
@@ -64,7 +64,7 @@ class TemplateMissing(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class RunWork:
-    """What is done to every host of a run."""
+    """The work that is done on every host of a run."""
 
     steps: tuple[TaskStep, ...]
     digest: str
@@ -76,7 +76,7 @@ class RunWork:
 
     @property
     def disruption(self) -> str:
-        """What it does to a host at most: none, restart or reboot."""
+        """The strongest effect on the host: none, restart or reboot."""
         if self.may_reboot:
             return "reboot"
         return "restart" if any(step.service or step.packages for step in self.steps) else "none"
@@ -291,7 +291,7 @@ def _one_reboot(reboots: Sequence[TaskStep]) -> list[TaskStep]:
     if not reboots:
         return []
     always = any(step.reboot is not None and step.reboot.when == "always" for step in reboots)
-    # What a step does not say is not nothing: it is the default.
+    # A field that a step leaves out has its default, so two steps compare with defaults filled in.
     return [
         msgspec.structs.replace(
             reboots[0],
@@ -308,5 +308,5 @@ def _one_reboot(reboots: Sequence[TaskStep]) -> list[TaskStep]:
 
 
 def digest(value: object) -> str:
-    """Return the hash of what is done: of equal steps the same, however they were written down."""
+    """Return the hash of the steps: equal steps have the same hash, in whatever form they were written."""
     return hashlib.sha256(msgspec.json.encode(msgspec.to_builtins(value), order="sorted")).hexdigest()

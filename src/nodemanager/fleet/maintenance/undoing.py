@@ -13,12 +13,12 @@ from nodemanager.api.maintenance.task_steps import PackagesAction, PackagesBefor
 
 
 def is_possible(steps: Sequence[TaskStep]) -> bool:
-    """Tell whether anything of it can be taken back."""
+    """Tell whether any part of a task can be taken back."""
     return any(step.undo is not None or step.packages is not None for step in steps)
 
 
 def inverse(task: NodeTask) -> list[TaskStep]:
-    """Return the steps that take a task back: of all that changed something and know how."""
+    """Return the steps that take a task back: one for each step that changed something and has an inverse."""
     changed = {one.name for one in task.status.steps if one.changed}
     found: list[TaskStep] = []
     for step in reversed(task.spec.steps):

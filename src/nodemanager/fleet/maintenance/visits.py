@@ -4,7 +4,7 @@
                                          (it was not proven) Undoing -> Returning -> Undone | Halted
 
 A state is written down (`claims`) before its order is given; the order may be given again and again, so
-whoever is killed in between loses nothing. A host that is no Kubernetes Node begins with Working; one that we
+a kill in between loses no work. A host that is no Kubernetes Node begins with Working; one that we
 did not cordon ends without Returning.
 """
 
@@ -27,7 +27,7 @@ MISSING_MAX: Final = 256
 
 
 def first_state(host: HostFacts, rules: VisitRules) -> State:
-    """Return the state in which the visit of a host begins."""
+    """Return the first state of a host's visit."""
     return State.CORDONING if rules.cordons and host.node is not None else State.WORKING
 
 
@@ -137,7 +137,7 @@ def _unproven(visit: Visit) -> str:
 
 
 def _unasked(visit: Visit) -> str:
-    """Return which gate nobody has asked yet; empty = none."""
+    """Return which gate was not asked yet; empty = none."""
     gate = visit.host.health.failing_after
     return gate.said if gate is not None and gate.is_open else ""
 
@@ -186,7 +186,7 @@ def _returning(visit: Visit) -> Move | VisitHold:
     claim, node = visit.claim, visit.host.node
     stays = node is not None and claim.cordoned and node.cordoned and node.ours
     if not stays:
-        # Nothing of it is ours any more: who comes back to a host that was lost finds nothing to give back.
+        # No work of ours is left there: a lost host that comes back then has nothing to give back.
         end = claim.end or State.HALTED
         return Move(msgspec.structs.replace(claim, state=end, since=visit.now, cordoned=False))
     if visit.passed >= GRACE:
@@ -220,7 +220,7 @@ def _done(visit: Visit) -> Move:
 
 
 def _halt(visit: Visit, reason: Reason) -> Move:
-    """End it without giving the host back: nobody knows how it is, so that it stays cordoned."""
+    """End the visit without giving the host back: its state is unknown, so it stays cordoned."""
     return _to(visit, State.HALTED, reason=reason)
 
 

@@ -1,1 +1,1 @@
-"""What proposed ConfigSets would do to a fleet: what is proposed, who is asked, and what the answers say."""
+"""What proposed ConfigSets would do to a fleet: the proposal, the hosts that are asked, and their answers."""

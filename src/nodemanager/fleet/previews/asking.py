@@ -1,4 +1,4 @@
-"""Which hosts are asked next. Nothing is changed on them, so neither a window nor a budget is looked at."""
+"""Which hosts are asked next. They change nothing, so neither a window nor a budget is needed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import conditions
 
 AT_ONCE: Final = 50
-"""Hosts that are asked and have not answered: each answer is a few writes."""
+"""How many hosts may have an open question: each answer is a few writes."""
 LASTS: Final = timedelta(minutes=2)
-"""How long a host has time to begin with its answer."""
+"""How long a host may wait before it begins with its answer."""
 KEPT: Final = timedelta(hours=1)
-"""How long a proposal and its answers are kept where whoever asked did not remove them."""
+"""How long a proposal and its answers are kept if the program that asked did not remove them."""
 STEP: Final = "preview"
 WORDS: Final = {
     Reason.HOST_GONE: "it has no ManagedNode any more",
@@ -30,17 +30,17 @@ WORDS: Final = {
     Reason.HOST_UPGRADING: "it is being upgraded; ask again later",
     Reason.HOST_HELD: "it is held; ask again after `nodemanager unhold`",
 }
-"""Why hosts cannot answer, and what to do."""
+"""Why hosts cannot answer, and what a person can do."""
 
 
 class PreviewRound(NamedTuple):
-    """What is to be done now."""
+    """What has to be done now."""
 
     ask: list[str]
     unasked: dict[str, Reason]
     """Hosts that cannot answer now, and why."""
     complete: bool
-    """Whether nobody is left after that."""
+    """Whether no host is left to ask after that."""
 
 
 def turn(

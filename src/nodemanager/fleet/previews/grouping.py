@@ -1,4 +1,4 @@
-"""What hosts answered, told together where they say the same; and what that means for whoever asked."""
+"""The answers of hosts, grouped where they are the same; and what they mean for the person who asked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHANGES: Final = 2
 
 
 class Silence(NamedTuple):
-    """Why a host says nothing."""
+    """Why a host gave no answer."""
 
     state: str
     """One word: the phase of its task, or a reason code."""
@@ -31,25 +31,25 @@ Answer = TaskPreview | Silence
 
 
 class Group(NamedTuple):
-    """Hosts that say the same."""
+    """Hosts with the same answer."""
 
     hosts: tuple[str, ...]
     preview: TaskPreview
 
     @property
     def more(self) -> int:
-        """How many resources there are that are not told one by one."""
+        """How many resources are not listed one by one."""
         return max(0, self.preview.changed + self.preview.blocked - len(self.preview.changes))
 
 
 class GroupedAnswers(NamedTuple):
-    """What there is to tell."""
+    """All answers, in groups."""
 
     groups: tuple[Group, ...]
-    """Those where something would change or could not be, the largest first."""
+    """The groups in which something would change or could not be done, the largest first."""
     unchanged: tuple[str, ...]
     silent: Mapping[str, Silence]
-    """Hosts that were to be asked, and said nothing."""
+    """Hosts that were asked and gave no answer."""
 
     @property
     def asked(self) -> int:
@@ -63,14 +63,17 @@ class GroupedAnswers(NamedTuple):
 
     @property
     def code(self) -> int:
-        """The exit code: as that of a plan of one host. Where a host says nothing, nobody can say no."""
+        """The exit code, as that of a plan of one host.
+
+        While a host gives no answer, it is never "no change".
+        """
         if self.changed:
             return CHANGES
         return CANNOT if self.groups or self.silent else NO_CHANGES
 
 
 def answer(task: NodeTask) -> Answer | None:
-    """Return what a task says; None = nothing yet."""
+    """Return the answer in a task; None = there is none yet."""
     status = task.status
     if not is_ended(status):
         return None
@@ -91,7 +94,7 @@ def late(task: NodeTask | None) -> Silence:
 
 
 def result(hosts: Sequence[str], answers: Mapping[str, Answer]) -> GroupedAnswers:
-    """Return what is to be told of hosts, each of which has an answer."""
+    """Return the groups of answers; each host has an answer."""
     alike: dict[bytes, Group] = {}
     unchanged: list[str] = []
     silent: dict[str, Silence] = {}
@@ -102,7 +105,7 @@ def result(hosts: Sequence[str], answers: Mapping[str, Answer]) -> GroupedAnswer
         elif not (one.changed or one.blocked or one.changes):
             unchanged.append(host)
         else:
-            # All of it: a digest is what a host claims, and may be copied from others.
+            # Compare all of it: a digest is a claim of the host, and may be copied from another host.
             key = msgspec.json.encode(one)
             same = alike.get(key, Group((), one))
             alike[key] = Group((*same.hosts, host), same.preview)

@@ -1,4 +1,4 @@
-"""What is proposed: those ConfigSets that would be others than they are, and the hosts that this is about."""
+"""The proposal: the ConfigSets that would change, and the hosts that this concerns."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from nodemanager.api.common.managednode import LABEL_OS, ManagedNode
 from nodemanager.api.common.rollout import HISTORY_LIMIT
 
 SAMPLE: Final = 20
-"""Hosts that are asked unless somebody wants another number."""
+"""How many hosts are asked unless the user wants another number."""
 
 
 class SetFate(StrEnum):
-    """What would become of a ConfigSet."""
+    """What would happen to a ConfigSet."""
 
     NEW = "new"
     CHANGED = "changed"
@@ -29,13 +29,13 @@ class SetFate(StrEnum):
 
 
 class Proposal(NamedTuple):
-    """What would be another way than it is."""
+    """The changes that are proposed."""
 
     sets: tuple[ConfigSet, ...]
-    """As they would be."""
+    """The sets as they would be."""
     fates: Mapping[str, SetFate]
     before: tuple[ConfigSet, ...]
-    """Those of these names as they are."""
+    """The sets of these names as they are."""
 
     @property
     def removed(self) -> list[str]:
@@ -75,7 +75,7 @@ def propose(wanted: Iterable[ConfigSet], known: Iterable[ConfigSet], *, prune: b
 
 
 def _labelled(wanted: ConfigSet, known: ConfigSet | None) -> ConfigSet:
-    """Return a set with the labels that GitOps tools put on it, as they will again."""
+    """Return a set with the labels that GitOps tools put on it, because they will do so again."""
     theirs = known.metadata.labels if known is not None else {}
     added = {label: value for label, value in theirs.items() if matching.is_of_gitops(label)}
     meta = msgspec.structs.replace(wanted.metadata, labels={**added, **wanted.metadata.labels})
@@ -83,7 +83,7 @@ def _labelled(wanted: ConfigSet, known: ConfigSet | None) -> ConfigSet:
 
 
 def _said(config_set: ConfigSet) -> tuple[object, ...]:
-    """Return what of a set matters to hosts; typed, so that defaults which an API filled in are none."""
+    """Return what of a set matters to hosts; decoded, so that defaults make no difference."""
     spec = msgspec.structs.replace(
         config_set.spec, rollout=None, enforcement=None, revision_history_limit=HISTORY_LIMIT
     )
@@ -91,12 +91,12 @@ def _said(config_set: ConfigSet) -> tuple[object, ...]:
 
 
 def concerned(proposal: Proposal, hosts: Iterable[ManagedNode]) -> list[ManagedNode]:
-    """Return the hosts that would have one of the sets, or have one now."""
+    """Return the hosts that would get one of the sets, or have one now."""
     return [host for host in hosts if any(_ways(proposal, host))]
 
 
 def _ways(proposal: Proposal, host: ManagedNode) -> tuple[tuple[str, ...], ...]:
-    """Return which of the sets a host would have, has, and says that it has: a revision may be older."""
+    """Return which of the sets a host would get, has, and reports: a reported revision may be older."""
     labels = host.metadata.labels
     then, now = (
         tuple(one.metadata.name for one in sets if matching.matches(one, labels))
@@ -106,9 +106,9 @@ def _ways(proposal: Proposal, host: ManagedNode) -> tuple[tuple[str, ...], ...]:
 
 
 def sample(proposal: Proposal, hosts: Sequence[ManagedNode], count: int) -> list[ManagedNode]:
-    """Return some hosts: of each kind one, then of each another one. The same ones every time.
+    """Return some hosts: first one of each kind, then a second one of each. The result is always the same.
 
-    Of one kind are those with the same of these sets and the same operating system.
+    Hosts are of one kind if they have the same of these sets and the same operating system.
     """
     kinds: dict[object, list[ManagedNode]] = {}
     for host in sorted(hosts, key=_place):

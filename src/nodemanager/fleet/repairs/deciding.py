@@ -1,6 +1,6 @@
-"""Which hosts may put back now what drifted there, and why the others wait.
+"""Which hosts may repair their drift now, and why the others wait.
 
-Nothing is remembered from one call to the next. The operator carries it out, and `why` asks the same.
+A call remembers nothing of earlier ones. The operator carries the result out, and `why` asks the same.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.repairs import turns
 
 RETRY: Final = timedelta(minutes=10)
-"""How long after a turn that did not help a host gets another one."""
+"""How long a host waits for another turn after one that did not help."""
 SHORTEST: Final = timedelta(seconds=30)
-"""How long a window has to be open yet: a host needs some of it to hear of its turn."""
+"""How long a window must stay open for a turn: the host needs some time to hear of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +34,22 @@ class DriftedHost:
     facts: HostFacts
     config_set: str
     since: datetime
-    """As the host says, which may say anything."""
+    """A time that the host reports, which may be anything."""
     recorded: bool = False
-    """Whether its claim is the only record of how its visit ended, in a run that is under way."""
+    """Whether its claim is the only record of how its visit in a current run ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepairedSet:
-    """A ConfigSet that hosts ask for."""
+    """A ConfigSet that hosts want to repair."""
 
     room: str
-    """The budget that it is put back under: the name of its room."""
+    """The name of the room of its budget."""
     is_open: bool = True
     closes: datetime | None = None
-    """None: it is shut, or no end is in sight."""
+    """None: the window is shut, or it has no known end."""
     opens: datetime | None = None
-    """When it opens next; None: nobody knows."""
+    """When the window opens next; None: not known."""
 
     @classmethod
     def at(cls, room: str, window: Enforcement | None, now: datetime) -> RepairedSet:
@@ -64,14 +64,14 @@ class RepairedSet:
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """What there is room for."""
+    """The room in all budgets."""
 
     rooms: Mapping[str, BudgetRoom]
-    """What each budget leaves, by the object that it is of."""
+    """What each budget leaves, by the object that has the budget."""
     running: AbstractSet[str] = frozenset()
-    """Those of maintenances that have a run: they hold for all hosts that they mean."""
+    """Budgets of maintenances with a run: they hold for all hosts that these mean."""
     meant: Mapping[str, Callable[[HostFacts], bool]] = field(default_factory=dict)
-    """Of rooms that do not list all of their hosts: whether one is among them."""
+    """For rooms that do not list all of their hosts: tells whether a host is in it."""
 
     def take(self, host: HostFacts) -> None:
         """Count one more host in every budget that covers it, for whatever reason its turn begins."""
@@ -93,11 +93,11 @@ class RepairStart:
 
 @dataclass(frozen=True, slots=True)
 class RepairDecision:
-    """Who begins now, in this order, and who waits."""
+    """Which hosts begin now, in this order, and which wait."""
 
     starts: tuple[RepairStart, ...] = ()
     waits: tuple[tuple[str, HostWait], ...] = ()
-    """With the ConfigSet that each is about."""
+    """The reason for each wait, with its ConfigSet."""
 
 
 def decide(
@@ -107,12 +107,12 @@ def decide(
     now: datetime,
     stopped: tuple[Reason, str] | None = None,
 ) -> RepairDecision:
-    """Return whose turn it is; who has waited longest comes first. `budgets` are used up by it.
+    """Return whose turn it is; the host that waited longest comes first. `budgets` are used up by it.
 
-    `stopped` is why nobody may begin, and the object that says so.
+    `stopped` is why no host may begin, and the object that says so.
 
-    Nobody has waited longer than since his last turn, for whichever set that was; and who had that in vain
-    comes last. So no host keeps others from theirs, since whenever it says to wait.
+    A host counts as waiting only since its last turn, for any set. One whose last turn did not help
+    comes last. So no host can keep others from their turn by reporting an early time.
     """
     starts: list[RepairStart] = []
     waits: list[tuple[str, HostWait]] = []
@@ -158,7 +158,7 @@ def _own(
     if one.recorded:
         return Reason.HOST_BUSY, claim.object, None
     fresh = now < claim.since + RETRY
-    if fresh and claim.is_upgrade:  # the host reads there that its upgrade was given up
+    if fresh and claim.is_upgrade:  # the host reads from this claim that its upgrade was given up
         return Reason.HOST_BUSY, claim.object, claim.since + RETRY
     if fresh and claim.repairs == one.config_set:
         reason = claim.reason or Reason.NOT_REPAIRED
@@ -167,7 +167,7 @@ def _own(
 
 
 def _place(one: DriftedHost) -> tuple[bool, datetime, str, str]:
-    """Return what a host is sorted by."""
+    """Return the sort key of a host."""
     claim, since, in_vain = one.facts.claim, one.since, False
     if isinstance(claim, Claim) and claim.repairs:
         since, in_vain = max(since, claim.since), claim.state is State.HALTED
@@ -175,7 +175,10 @@ def _place(one: DriftedHost) -> tuple[bool, datetime, str, str]:
 
 
 def _refused(host: str, names: Sequence[str], budgets: Budgets) -> tuple[Reason, str, datetime | None] | None:
-    """Return which budget has no room for a host; the first, that of the set, must know it at all."""
+    """Return which budget has no room for a host.
+
+    The first budget, that of the set, must contain the host.
+    """
     room = budgets.rooms.get(names[0])
     if room is None or host not in room.places:
         return Reason.CONFIG_SET_UNKNOWN, names[0], None

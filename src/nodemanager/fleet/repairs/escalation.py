@@ -1,4 +1,4 @@
-"""Hosts on which a person has to look at a drift."""
+"""Hosts with a drift that a person has to look at."""
 
 from __future__ import annotations
 

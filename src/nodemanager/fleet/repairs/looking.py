@@ -1,4 +1,4 @@
-"""What a decision about turns is made from: hosts that ask, the sets that they ask for, and budgets."""
+"""The facts for a decision about turns: hosts that ask, the sets that they ask for, and budgets."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from nodemanager.fleet.series import HostGroup
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceBudget:
-    """A maintenance as far as others have to mind it."""
+    """A maintenance, as far as other workflows have to respect it."""
 
     name: str
     uid: str
     budget: Budget | None
     groups: Sequence[HostGroup]
     run: str = ""
-    """Its run that is under way; empty = it has none."""
+    """The run that is under way; empty = there is none."""
 
     @property
     def running(self) -> bool:
@@ -42,7 +42,7 @@ class MaintenanceBudget:
 
     @property
     def object(self) -> str:
-        """What its room is called."""
+        """The name of its room."""
         return f"nodemaintenance/{self.name}"
 
 
@@ -52,12 +52,12 @@ class Around:
 
     nodes: Sequence[ManagedNode]
     facts: Mapping[str, HostFacts]
-    """Of all of them, by name."""
+    """Facts about all of the hosts, by name."""
     sets: Mapping[str, ConfigSet]
     maintenances: Sequence[MaintenanceBudget]
-    """Those that have a run, and those with operations of type realtime."""
+    """Maintenances that have a run, and those with operations of type realtime."""
     stopped: tuple[Reason, str] | None = None
-    """Why nothing new may begin, whatever it is, and the object that says so."""
+    """Why no work at all may begin, and the object that says so."""
 
 
 def decide(around: Around, now: datetime) -> RepairDecision:
@@ -96,7 +96,7 @@ def _asking(around: Around, now: datetime) -> Iterator[DriftedHost]:
 
 
 def owner_of(config_set: ConfigSet) -> str:
-    """Return the uid of the maintenance that a set was made of; empty = it was made by somebody else."""
+    """Return the uid of the maintenance that made a set; empty = another program or person made it."""
     owners = config_set.metadata.owner_references
     return next((one.uid for one in owners if one.kind == NODE_MAINTENANCES.kind), "")
 

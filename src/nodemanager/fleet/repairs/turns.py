@@ -1,4 +1,4 @@
-"""What host and operator tell each other about drifts that are put back in turn.
+"""What host and operator report to each other about drifts that are repaired in turn.
 
     status.leftDrifts.asks --> the operator decides --> a claim on the host --> one pass --> leftDrifts.used
 
@@ -23,34 +23,34 @@ from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import times
 
 LONGEST: Final = timedelta(minutes=10)
-"""How long a host has to begin with its turn."""
+"""How long a host has to begin its turn."""
 _RUN: Final = "repair-%Y%m%dt%H%M%S.%fz"
 
 
 class GrantedRepair(NamedTuple):
-    """What a host may do."""
+    """What a host may repair."""
 
     run: str
     config_set: str
     until: datetime
-    """From then on nothing is begun."""
+    """From this time on the host begins no repair."""
 
 
 class Ask(NamedTuple):
-    """A ConfigSet of which something drifted that the host may not put back yet."""
+    """A ConfigSet with a drift that the host may not repair yet."""
 
     config_set: str
     since: datetime
 
 
 def claim_of(node: ManagedNode) -> Claim | None:
-    """Return the turn that a host has, or had last; None = the last visit was for something else."""
+    """Return the turn that a host has, or had last; None = its last visit was for something else."""
     claim = claims.decode(node.metadata.annotations.get(VISIT))
     return claim if isinstance(claim, Claim) and claim.repairs else None
 
 
 def turn_of(node: ManagedNode) -> GrantedRepair | None:
-    """Return the turn that a host was given and has not said to be over; it may have run out."""
+    """Return the turn that a host was given and has not reported as over; its time may be up."""
     claim = claim_of(node)
     used = (node.status.left_drifts or LeftDrifts()).used
     if claim is None or claim.state is not State.WORKING or claim.host_uid != node.metadata.uid:
@@ -59,7 +59,7 @@ def turn_of(node: ManagedNode) -> GrantedRepair | None:
 
 
 def asks_of(node: ManagedNode, now: datetime) -> list[Ask]:
-    """Return what a host asks for. A time in the future counts as now: its clock may be wrong."""
+    """Return what a host asks for. A time in the future counts as now, because its clock may be wrong."""
     found = (node.status.left_drifts or LeftDrifts()).asks
     return [Ask(one.configset, min(times.parse(one.since) or now, now)) for one in found if one.configset]
 
@@ -85,7 +85,7 @@ def begun(node: ManagedNode, config_set: str, until: datetime, boot_id: str, now
 def ended(claim: Claim, left: LeftDrifts | None, now: datetime) -> Claim | None:
     """Return how a turn has ended; None = it has not.
 
-    An agent that never says so, such as one of an older version, is not waited for without an end.
+    The wait has an end, for agents that never report it, such as those of an older version.
     """
     left = left or LeftDrifts()
     if left.used == claim.run:

@@ -1,4 +1,4 @@
-"""Who has to say yes to a change of a ConfigSet, and what that is about. Pure."""
+"""Whether a change of a ConfigSet needs an approval, and what the approval has to name. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from nodemanager.api.maintenance.maintenanceapproval import MaintenanceApprovalS
 
 
 def is_needed(rollout: Rollout) -> bool:
-    """Tell whether somebody has to say yes."""
+    """Tell whether an approval is needed."""
     return rollout.approval is not None and rollout.approval.required
 
 
 def requesters(rollout: Rollout, revision: ConfigSetRevisionSpec) -> list[str]:
-    """Return who may not say yes: who asked for the content, and who changed the set last.
+    """Return who may not approve: the person who asked for the content, and the last one to change the set.
 
-    Who changes something else of the set does not ask for its content in the place of the first.
+    A person who changes another part of the set does not replace the one who asked for its content.
     """
     asked = rollout.approval
     if asked is None or not asked.different_user:
@@ -28,7 +28,7 @@ def requesters(rollout: Rollout, revision: ConfigSetRevisionSpec) -> list[str]:
 def hash_of(rollout: Rollout, revision: ConfigSetRevisionSpec) -> str:
     """Return what an approval has to name: the content and, where that counts, who asked for it.
 
-    So an approval of somebody's own does not begin to count when somebody else changes the set.
+    So nobody's approval of their own request becomes valid because another person changes the set.
     """
     if rollout.approval is None or not rollout.approval.different_user:
         return revision.digest
@@ -37,7 +37,7 @@ def hash_of(rollout: Rollout, revision: ConfigSetRevisionSpec) -> str:
 
 
 def approves(said: MaintenanceApprovalSpec, rollout: Rollout, revision: ConfigSetRevisionSpec) -> bool:
-    """Tell whether an approval is of this change, and of somebody who may approve it."""
+    """Tell whether an approval is for this change, and by a person who may approve it."""
     asked = rollout.approval
     unknown = asked is not None and asked.different_user and not asked.requester
     if unknown or said.approver in requesters(rollout, revision):

@@ -1,4 +1,4 @@
-"""Which revision of a ConfigSet is rolled out: what its spec says now, unless that was tried and undone."""
+"""Which revision of a ConfigSet is rolled out: the one of its spec, unless that was tried and undone."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def begin(
 
 
 def started(base: RolloutStatus, revision: RevisionRef, now: datetime, newest: datetime) -> RolloutStatus:
-    """Return the status at the beginning of a rollout, in which all hosts take part that are there."""
+    """Return the status at the beginning of a rollout in which all present hosts take part."""
     return RolloutStatus(
         observed_generation=base.observed_generation,
         phase=WAITING,
@@ -73,7 +73,7 @@ def seen(old: RolloutStatus | None, generation: int, restart: str, now: datetime
 
 
 def again(base: RolloutStatus, now: datetime) -> RolloutStatus:
-    """Return the status after somebody said that it shall go on, or be tried again."""
+    """Return the status after a person asked to go on, or to try again."""
     if is_stopped(base):
         base = msgspec.structs.replace(
             base,
@@ -87,19 +87,19 @@ def again(base: RolloutStatus, now: datetime) -> RolloutStatus:
 
 
 def called(revision: RevisionRef) -> str:
-    """Return how a revision is called; one without a number is a change of a group, and says so itself."""
+    """Return the name of a revision; one without a number is a change of a group, which names itself."""
     return f"revision {revision.revision}" if revision.revision else revision.name
 
 
 def is_stopped(status: RolloutStatus) -> bool:
-    """Tell whether hosts failed, so that only somebody's word makes it go on."""
+    """Tell whether hosts failed, so that the rollout goes on only if a person says so."""
     return status.reason == RolloutReason.STOPPED
 
 
 def stable(
     base: RolloutStatus, revision: RevisionRef | None, reason: str, now: datetime, message: str = ""
 ) -> RolloutStatus:
-    """Return the status of a set whose hosts all may have one revision."""
+    """Return the status of a set whose revision all hosts may have."""
     same = base.phase == STABLE and base.stable == revision and base.since
     return RolloutStatus(
         observed_generation=base.observed_generation,
@@ -114,7 +114,7 @@ def stable(
 
 
 def _as_it_was(base: RolloutStatus, current: RevisionRef, now: datetime) -> RolloutStatus:
-    """Return the status of a set that says what is stable; hosts that took something else return first."""
+    """Return the status of a set that is stable again; hosts with another revision return first."""
     left = base.next or base.refused
     if left is None:
         known = base.phase == STABLE and base.reason != RolloutReason.ALL_AT_ONCE

@@ -1,4 +1,4 @@
-"""How far a rollout may be now, from how far it was and what hosts report. Pure.
+"""How far a rollout may go now, from its status and what hosts report. Pure.
 
 | phase       | means                                 | ends when                                           |
 |-------------|---------------------------------------|-----------------------------------------------------|
@@ -46,23 +46,23 @@ from nodemanager.kube import times
 
 NOT_RETURNED: Final = "; still have it: "
 SILENCE_SECONDS: Final = 84.0
-"""After so long, hosts that are gone are known to be: the patience of whoever judges signs of life."""
+"""After so long, hosts that are gone are marked as silent: it is the patience of the liveness controller."""
 
 
 class RolloutDecision(NamedTuple):
-    """What is to be published, and when to look again if nothing happens."""
+    """What to publish, and when to look again if no event comes."""
 
     status: RolloutStatus
     again: float | None = None
-    """Seconds; None = only when something happens."""
+    """In seconds; None = only when an event comes."""
     witness: Witness = Witness()
-    """What this process knows after it."""
+    """What this process knows after the look."""
 
 
 def decide(
     rollout: Rollout, status: RolloutStatus, hosts: Sequence[RolloutHost], look: RolloutLook
 ) -> RolloutDecision:
-    """Return the next status; one step per look."""
+    """Return the next status; each look does one step."""
     if status.next is None:
         return _settled(rollout, status, hosts, look.now)
     status = stages.refitted(rollout, status, hosts, edited=look.edited)
@@ -91,7 +91,7 @@ def _advance(
     size = sizes[status.stage - 1] if status.stage else len(seen.moved)
     if size == 0 and no_canary and seen.hosts:
         return _without_canary(rollout, status, words, look)
-    # Also when those that were to prove it have left or fallen silent.
+    # Also when those that should prove it have left or are silent.
     rises = widening.limit(rollout, status, seen, size, shared=False) > status.threshold
     rises = rises and widening.is_for_more(seen)
     limit = widening.limit(rollout, status, seen, size) if rises else status.threshold
@@ -120,7 +120,7 @@ def _obstacle(seen: RolloutHosts, look: RolloutLook, *, spent: bool) -> Obstacle
 def _first_stage(
     rollout: Rollout, status: RolloutStatus, seen: RolloutHosts, sizes: Sequence[int], look: RolloutLook
 ) -> RolloutDecision:
-    """Return what becomes of a rollout that nobody has who could prove it."""
+    """Return what happens to a rollout if no host that has the change can prove it."""
     obstacle = gates.obstacle(look.gates, look.now)
     if obstacle is not None:
         return _kept_from(status, WAITING, obstacle, f"stage 1 of {len(sizes)}", look.now)
@@ -144,7 +144,7 @@ def _without_canary(
 def _proven(
     rollout: Rollout, status: RolloutStatus, seen: RolloutHosts, sizes: Sequence[int], look: RolloutLook
 ) -> RolloutDecision:
-    """Return what becomes of a stage whose hosts are all healthy: its soak, the next one, or the end."""
+    """Return what follows a stage whose hosts are all healthy: its soak, the next stage, or the end."""
     now, soak, failed = look.now, seconds(rollout.soak), left_behind(seen)
     words = f"stage {status.stage} of {len(sizes)}" if status.stage else f"before stage 1 of {len(sizes)}"
     well = f"{words}: all its hosts are healthy" + (f"; {failed}" if failed else "")
@@ -167,10 +167,10 @@ def _proven(
 def _unwell(
     rollout: Rollout, status: RolloutStatus, seen: RolloutHosts, words: str, look: RolloutLook
 ) -> RolloutDecision | None:
-    """Return what gates of health do to a stage whose hosts are healthy; None = nothing, or not now.
+    """Return what gates of health do to a stage with healthy hosts; None = no change, or not now.
 
-    A soak begins only when all of them hold. From then on a no stops it; what has no answer is waited for at
-    its end.
+    A soak begins only when all gates hold. From then on a `no` stops it; a gate without an answer is waited
+    for at its end.
     """
     found, blocks, soaks = look.gates.health, gates.unwell(look.gates), status.phase == SOAKING
     if found is None or blocks is None or (soaks and not found.is_no):
@@ -198,7 +198,7 @@ def _sooner(wait: RolloutDecision, obstacle: Obstacle) -> float | None:
 def _waits(
     rollout: Rollout, status: RolloutStatus, seen: RolloutHosts, words: str, look: RolloutLook
 ) -> RolloutDecision | None:
-    """Return what a stage waits for that has all its hosts; None = they are healthy."""
+    """Return what a stage whose hosts all have the change still waits for; None = they are healthy."""
     if seen.holding or (seen.awake and not seen.healthy):
         said = f"{words}: waits for {named(seen.holding or seen.bad)}{besides(seen)}"
         told = in_phase(status, PROGRESSING, RolloutReason.HOSTS_UNPROVEN, said, look.now)

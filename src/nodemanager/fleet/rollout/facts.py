@@ -22,12 +22,12 @@ UNAWARE: Final = "its agent does not know about stages"
 
 
 class RolloutProgress(StrEnum):
-    """How a host is with the next revision; or, if there is none, with leaving the one that was undone."""
+    """How far a host is with the next revision; without one, with leaving the one that was undone."""
 
     ABSENT = "absent"
-    """Silent, held, or without an agent that knows about stages: it proves nothing, nor is it waited for."""
+    """Silent, held, or with an agent that knows no stages: it proves nothing, and nothing waits for it."""
     LOST = "lost"
-    """It fell silent since its turn: the change may have killed it."""
+    """It fell silent after its turn began: the change may have killed it."""
     PUT_OFF = "put off"
     """It waits for its window or for a lock: it has not failed, and what it does then is not proven yet."""
     UNPROVEN = "unproven"
@@ -36,20 +36,20 @@ class RolloutProgress(StrEnum):
 
 
 class RolloutHost(NamedTuple):
-    """One host that takes part."""
+    """One host that takes part in the rollout."""
 
     name: str
     position: int
     canary: bool
     progress: RolloutProgress
     why: str = ""
-    """Of those that are absent, lost, put off, or troubled: why."""
+    """The reason, for hosts that are absent, lost, put off or troubled."""
     back: datetime | None = None
-    """Since when it is heard again; of one that is lost: since when it is not."""
+    """Since when it is heard again; for a lost host, since when it is silent."""
     turn: datetime | None = None
-    """Since when it has its turn, at the latest."""
+    """The latest time at which its turn can have begun."""
     away: str = ""
-    """Who else has it unavailable; empty = nobody."""
+    """What else makes it unavailable; empty = no other work."""
 
 
 class _Judged(NamedTuple):
@@ -58,10 +58,10 @@ class _Judged(NamedTuple):
 
 
 class RolloutQuestion(NamedTuple):
-    """What is to be known of a rollout to judge its hosts."""
+    """What is needed to judge the hosts of a rollout."""
 
     name: str
-    """Of the ConfigSet."""
+    """The name of the ConfigSet."""
     status: RolloutStatus
     turns: RolloutTurns
     witness: Witness
@@ -69,9 +69,9 @@ class RolloutQuestion(NamedTuple):
     on_silence: str
     began: datetime | None
     meant: Sequence[RevisionRef]
-    """What hosts have or are to have, each of another choice of hosts."""
+    """The contents that hosts have or should have, each with its own choice of hosts."""
     change: str
-    """The change of a group that decides where hosts stand; empty = the revision does."""
+    """The change of the group that decides the order of hosts; empty = the revision decides."""
 
 
 def asking(
@@ -82,7 +82,7 @@ def asking(
     now: datetime | None = None,
     on_silence: str = FAIL,
 ) -> RolloutQuestion:
-    """Return what is to be known of the rollout of a set."""
+    """Return what is needed to judge the hosts of a set's rollout."""
     refs = [one for one in (status.next, status.stable, status.refused) if one is not None]
     chosen: list[RevisionRef] = []
     for one in refs:
@@ -96,7 +96,7 @@ def asking(
 def of_host(asked: RolloutQuestion, view: HostView, position: int | None = None) -> RolloutHost | None:
     """Return how one host is with the rollout of a set; None = it takes no part.
 
-    `position` is where it stands, if that is known: in sets that move together it is the same.
+    `position` is its place in the order, if known: it is the same in sets that move together.
     """
     labels = view.node.metadata.labels
     late = view.made is not None and asked.began is not None and view.made > asked.began
@@ -106,18 +106,18 @@ def of_host(asked: RolloutQuestion, view: HostView, position: int | None = None)
 
 
 def progress(asked: RolloutQuestion, node: ManagedNode) -> RolloutProgress:
-    """Return how one host is with the change of a set, by what is published and what it reports."""
+    """Return how one host stands to the change of a set, by what is published and what it reports."""
     return _judged(asked, host_views.view_of(node)).progress
 
 
 def is_concerned(status: RolloutStatus, node: ManagedNode) -> bool:
-    """Tell whether a host has a set, or is to have it, whenever it joined."""
+    """Tell whether a host has a set, or should have it, whenever it joined."""
     refs = (status.next, status.stable, status.refused)
     return any(choosing.is_meant(one, node.metadata.labels) for one in refs)
 
 
 def had_by_all(config_set: ObjectMeta, digest: str, nodes: Iterable[ManagedNode]) -> bool:
-    """Tell whether all hosts of a set that can be asked have it as it is now, without any rollout.
+    """Tell whether all hosts of a set that can answer have its present content, without any rollout.
 
     So it was before there were revisions. What hosts say of a set of that name that was deleted is no proof.
     """
@@ -130,7 +130,7 @@ def had_by_all(config_set: ObjectMeta, digest: str, nodes: Iterable[ManagedNode]
 def had_by_most(
     config_set: str, revisions: Sequence[RevisionRef], nodes: Iterable[ManagedNode]
 ) -> RevisionRef | None:
-    """Return the revision that most hosts report, of equal ones the older; None = no host reports any.
+    """Return the revision that most hosts report, the older one if two are equal; None = none.
 
     This finds the stable revision again when its record was lost: hosts keep what they have until their turn.
     """
@@ -158,7 +158,7 @@ def _host(asked: RolloutQuestion, view: HostView, position: int | None) -> Rollo
     if moved and judged.why == host_views.SILENT and asked.on_silence == FAIL:
         turn = asked.turns.earliest(position, canary=canary)
         visited = view.away or visitors.is_claimed(view.node)
-        # Whoever is called silent in the second of its turn fell silent before.
+        # A host that was silent before the second of its turn is not lost because of the change.
         if since is not None and turn is not None and since > turn and not visited:
             judged = _Judged(RolloutProgress.LOST, host_views.SILENT)
     latest = asked.turns.latest(position, canary=canary)
@@ -193,7 +193,7 @@ def _judged(asked: RolloutQuestion, view: HostView) -> _Judged:
 
 
 def _is_unaware(report: AppliedConfigSet, generation: int) -> bool:
-    """Tell whether an agent has taken the newest spec by itself, or does not even say which one it has."""
+    """Tell whether an agent follows the newest spec by itself, or does not report which revision it has."""
     took = report.observed_generation in (0, generation)
     return took and not report.digest and not report.held
 
@@ -201,19 +201,19 @@ def _is_unaware(report: AppliedConfigSet, generation: int) -> bool:
 def _put_off(report: AppliedConfigSet) -> str:
     if report.held or report.waiting == enforcement.WAITS:
         return enforcement.WAITS
-    # Whoever reports a failure says `cannot`: nothing failed but that another host has the lock.
+    # A host with a failure reports `cannot`. This is no failure: only another host has the lock.
     locks = report.error.count(f": {set_reports.NO_LOCK} ")
     return "waits for a lock" if 0 < locks == report.error.count("cannot ") else ""
 
 
 def _trouble(asked: RolloutQuestion, view: HostView) -> str:
-    """Return what troubles a host since somebody has the change, though the set itself has no fault."""
+    """Return a trouble that began since a host has the change, though the set itself reports no fault."""
     name = view.node.metadata.name
     return next((why for why, one in view.troubles if _is_new(asked, name, one)), "")
 
 
 def _is_new(asked: RolloutQuestion, name: str, condition: conditions.Condition) -> bool:
-    """Tell whether a host had no such trouble before anybody had the change; its own clock is asked last."""
+    """Tell whether a host had no such trouble before the change; its own clock is the last resort."""
     if asked.witness.whole or name in asked.witness.calm:
         return name in asked.witness.calm
     began, since = asked.turns.first, times.parse(condition.last_transition_time)

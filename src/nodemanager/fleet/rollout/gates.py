@@ -1,6 +1,6 @@
-"""What keeps further hosts from a change, besides those that have it. Pure.
+"""Conditions besides its own hosts that keep further hosts from a change. Pure.
 
-Nothing here keeps hosts from returning to what is stable.
+None of these keeps hosts from returning to the stable revision.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.kube import times
 
 LOOK_SECONDS: Final = 300.0
-"""What is waited for is looked at this often: nobody tells when a calendar of holidays changes, or when a
-host has been silent for so long that nobody works on it."""
+"""How often to look at what a rollout waits for, because no event comes when a calendar of holidays changes,
+or when a silent host no longer counts as being worked on."""
 ASK_SECONDS: Final = 10.0
-"""Gates of health are asked this often."""
+"""How often gates of health are asked."""
 
 
 class Obstacle(NamedTuple):
@@ -25,60 +25,60 @@ class Obstacle(NamedTuple):
     reason: RolloutReason
     message: str
     again: float | None = None
-    """When to look again, in seconds; None = only when something happens."""
+    """When to look again, in seconds; None = only when an event comes."""
 
 
 class WindowGate(NamedTuple):
-    """The window of a rollout, as it is now."""
+    """The window of a rollout, in its present state."""
 
     name: str
     view: WindowView = WindowView()
     problem: Obstacle | None = None
-    """Why nobody knows when it opens: it is shut until then."""
+    """Why its next opening is not known: it is shut until then."""
 
 
 class HealthFinding(NamedTuple):
-    """A gate of health that does not hold, or of which nobody knows whether it does."""
+    """A gate of health that does not hold, or whose answer is not known."""
 
     reason: RolloutReason
     said: str
     patience: float = 0.0
-    """Seconds that a stage whose hosts are healthy waits for it."""
+    """How many seconds a stage with healthy hosts waits for the gate."""
     no_since: datetime | None = None
-    """Since when somebody who is asked says no, or nothing; None = see since when it is published."""
+    """Since when the asked service says no or does not answer; None = as long as the status says."""
 
     @property
     def is_no(self) -> bool:
-        """Whether that is the answer, and not that there is none."""
+        """Whether the answer is no; a missing answer is not."""
         return self.reason is RolloutReason.GATE_FAILS
 
 
 class RolloutGates(NamedTuple):
-    """What is known of them at a look."""
+    """What a look knows about the gates."""
 
     window: WindowGate | None = None
-    """None = it may go on at any time."""
+    """None = the rollout may go on at any time."""
     health: HealthFinding | None = None
     """None = all gates of health hold."""
     unapproved: str = ""
-    """The hash that nobody has approved, if somebody has to."""
+    """The hash that still needs an approval; empty = none is needed."""
     gone: bool = False
-    """The default of the namespace is gone, by which it began."""
+    """The missing default of the namespace by which the rollout began."""
     unrecorded: str = ""
-    """Why the audit log cannot be relied on, if nothing new may begin then."""
+    """Why the audit log cannot be relied on, if that stops new work."""
     mismatch: str = ""
-    """What sets that move together say otherwise than each other."""
+    """Where sets that move together contradict each other."""
     settling: float = 0.0
-    """Seconds for which other sets of the group may still change."""
+    """For how many seconds other sets of the group may still change."""
 
 
 def obstacle(gates: RolloutGates, now: datetime) -> Obstacle | None:
-    """Return the first thing that keeps further hosts from the change; None = they may take it."""
+    """Return the first condition that keeps further hosts from the change; None = they may take it."""
     return shut(gates, now) or unwell(gates)
 
 
 def shut(gates: RolloutGates, now: datetime) -> Obstacle | None:
-    """Return what keeps further hosts from the change, however well those are that have it."""
+    """Return what keeps further hosts from the change, even if those that have it are well."""
     if gates.gone:
         said = "the RolloutPolicy by which it began is gone, or does not ask for stages any more"
         return Obstacle(RolloutReason.DEFAULT_GONE, said)
@@ -95,13 +95,13 @@ def shut(gates: RolloutGates, now: datetime) -> Obstacle | None:
 
 
 def unwell(gates: RolloutGates) -> Obstacle | None:
-    """Return the gate of health that is in the way also of the end."""
+    """Return the gate of health that also prevents the end of the rollout."""
     found = gates.health
     return Obstacle(found.reason, f"gate {found.said}", ASK_SECONDS) if found is not None else None
 
 
 def says_no(gates: RolloutGates) -> bool:
-    """Tell whether a gate of health does not hold, as far as anybody knows."""
+    """Tell whether a gate of health is known not to hold."""
     return gates.health is not None and gates.health.is_no
 
 

@@ -1,7 +1,7 @@
 """ConfigSets that move together: one decision for all of them, and what each publishes of it. Pure.
 
 The group is decided about as if it were one set, whose revisions are changes of the group (`GroupRef`). What
-is published of that is written into one set after the other, so whoever looks next may find it half done:
+is published of that is written into one set after the other, so the next look may find it half done:
 
 | of one change                       | it goes on with                                                   |
 |-------------------------------------|-------------------------------------------------------------------|
@@ -36,19 +36,20 @@ from nodemanager.fleet.rollout.witness import Witness
 from nodemanager.kube.objects import ObjectMeta
 
 SETTLE_SECONDS: Final = 10.0
-"""So long no member may change before the first host takes anything: they are applied one after the other."""
+"""For how many seconds no set may change before the first host takes a change: sets are applied one by one.
+"""
 MAX_RESTART: Final = 64
-"""Characters of the annotation that has it begin again, as in the schema of the status."""
+"""Most characters of the annotation that restarts it, as in the schema of the status."""
 
 
 class Member(NamedTuple):
-    """One set of a group, as if it said by itself how it is rolled out."""
+    """One set of a group, treated as if it declared its rollout itself."""
 
     config_set: ConfigSet
     current: RevisionRef
-    """What it says now."""
+    """Its present content."""
     known: Sequence[RevisionRef] = ()
-    """If nothing is published: revisions that were there before."""
+    """Revisions that existed before, if nothing is published."""
 
     @property
     def name(self) -> str:
@@ -57,35 +58,35 @@ class Member(NamedTuple):
 
     @property
     def rollout(self) -> Rollout:
-        """How it is rolled out."""
+        """How the set is rolled out."""
         return self.config_set.spec.rollout or Rollout()
 
 
 class GroupDecision(NamedTuple):
-    """What each set is to publish, by name, and when to look again if nothing happens."""
+    """What each set has to publish, by name, and when to look again if no event comes."""
 
     statuses: Mapping[str, RolloutStatus]
     again: float | None = None
-    """Seconds; None = only when something happens."""
+    """In seconds; None = only when an event comes."""
     witness: Witness = Witness()
-    """What this process knows after it."""
+    """What this process knows after the look."""
 
 
 class Joint(NamedTuple):
-    """What sets publish together."""
+    """The common status of all sets."""
 
     status: RolloutStatus
-    """As if the group were one set: its next and its refused are changes of the group."""
+    """As if the group were one set: its next and refused revisions are changes of the group."""
     change: GroupRef
-    """The change that this is about."""
+    """The change of the group."""
     unfinished: bool = False
-    """It is stable in some sets, and not yet in others."""
+    """Whether the change is stable in some sets, and not yet in others."""
 
 
 def decide(
     name: str, members: Sequence[Member], nodes: Sequence[ManagedNode], look: RolloutLook
 ) -> GroupDecision:
-    """Return what the sets of a group are to publish; one step per look."""
+    """Return what the sets of a group have to publish; each look does one step."""
     olds = {one.name: _old(name, one, nodes, look.now) for one in members}
     joint = joined(name, olds)
     if joint.unfinished:
@@ -109,7 +110,7 @@ def decide(
 
 
 def joined(name: str, olds: Mapping[str, RolloutStatus]) -> Joint:
-    """Return what sets publish together, by name; whatever of it was written so far."""
+    """Return the common status of sets, by name, even if only part of it was written."""
     changes = {one.group.id: one.group for one in olds.values() if one.group is not None and one.group.id}
     for change in changes.values():
         named = {one.name: choosing.standing(one.name, olds.get(one.name), change) for one in change.members}
@@ -127,7 +128,7 @@ def joined(name: str, olds: Mapping[str, RolloutStatus]) -> Joint:
 
 
 def change_of(name: str, members: Sequence[Member], olds: Mapping[str, RolloutStatus]) -> GroupRef:
-    """Return the change that sets say now: those of them that say something else than what is stable."""
+    """Return the change in the present contents: the sets whose content differs from what is stable."""
     stable = {one: old.stable.digest if old.stable is not None else "" for one, old in olds.items()}
     news = [one for one in members if one.current.digest != stable[one.name]]
     return rollout_groups.change_of(
@@ -136,7 +137,7 @@ def change_of(name: str, members: Sequence[Member], olds: Mapping[str, RolloutSt
 
 
 def changing(members: Sequence[Member]) -> list[Member]:
-    """Return the members that say something else than what is published as stable."""
+    """Return the members whose content differs from what is published as stable."""
     statuses = [(one, one.config_set.status.rollout) for one in members]
     return [
         one
@@ -146,12 +147,12 @@ def changing(members: Sequence[Member]) -> list[Member]:
 
 
 def one_rollout(members: Sequence[Member]) -> Rollout:
-    """Return how a group is rolled out: as its first set says, and paused if one of them is."""
+    """Return how a group is rolled out: as its first set declares, and paused if one of them is."""
     return msgspec.structs.replace(members[0].rollout, paused=any(one.rollout.paused for one in members))
 
 
 def mismatch(members: Sequence[Member]) -> str:
-    """Return what members do not say alike and have to; empty = nothing."""
+    """Return the fields in which members must agree and do not; empty = they agree."""
     first = members[0]
     for one in members[1:]:
         mine, theirs = _alike(first.rollout), _alike(one.rollout)
@@ -166,19 +167,19 @@ def mismatch(members: Sequence[Member]) -> str:
 
 
 def alone(old: RolloutStatus, now: datetime) -> RolloutStatus:
-    """Return the status of a set that has left a group: what it was about there begins anew."""
+    """Return the status of a set that has left a group: it begins anew."""
     if old.next is None:
         return msgspec.structs.replace(old, group=None)
     return beginning.stable(old, old.stable, RolloutReason.NO_CHANGE, now)
 
 
 def restart_of(config_set: ObjectMeta) -> str:
-    """Return by which word somebody has a set tried again."""
+    """Return the word by which a person restarts a set."""
     return config_set.annotations.get(RESTART, "")[:MAX_RESTART]
 
 
 def published(member: Member, old: RolloutStatus, change: GroupRef, status: RolloutStatus) -> RolloutStatus:
-    """Return what one set publishes while the group is so far with a change."""
+    """Return what one set publishes in this state of the group's change."""
     current, mine = member.current, bool(change.digest_of(member.name))
     is_stable = old.stable is not None and old.stable.digest == current.digest
     ends = status.next is None and status.refused is None
@@ -209,14 +210,14 @@ def _old(name: str, member: Member, nodes: Sequence[ManagedNode], now: datetime)
 def _as_one(
     base: RolloutStatus, *, next_: RevisionRef | None = None, refused: RevisionRef | None = None
 ) -> RolloutStatus:
-    """Return a status as if the group were one set; what is stable of it has no digest."""
+    """Return a status as if the group were one set; its stable revision has no digest."""
     return msgspec.structs.replace(
         base, stable=RevisionRef(), next=next_, refused=refused, policy=None, group=None, restarted=""
     )
 
 
 def _reference(change: GroupRef) -> RevisionRef:
-    """Return a change as a revision of a group; one of nothing is what is stable."""
+    """Return a change as a revision of a group; an empty change is the stable revision."""
     return (
         RevisionRef(name=f"the change of group {change.name}", digest=change.id)
         if change.id
@@ -225,13 +226,13 @@ def _reference(change: GroupRef) -> RevisionRef:
 
 
 def _is_tried(refused: GroupRef, change: GroupRef, olds: Mapping[str, RolloutStatus]) -> bool:
-    """Tell whether a change is what was undone, maybe without sets that left the group since."""
+    """Tell whether a change is the one that was undone, maybe without sets that left the group since."""
     left = [one for one in refused.members if one.name in olds]
     return bool(left) and left == change.members
 
 
 def _is_restarted(members: Sequence[Member]) -> bool:
-    """Tell whether somebody has one of the sets tried again; that is for all."""
+    """Tell whether a person restarted one of the sets, which counts for all."""
     for one in members:
         status, said = one.config_set.status.rollout, restart_of(one.config_set.metadata)
         if status is not None and said not in ("", status.restarted):
@@ -251,7 +252,7 @@ def _settles(base: RolloutStatus, now: datetime) -> float:
 
 
 def _finished(members: Sequence[Member], change: GroupRef, now: datetime) -> GroupDecision:
-    """Have a change become stable in those sets in which it is not yet, and nothing else."""
+    """Make a change stable in the sets in which it is not yet, and change nothing else."""
     told: dict[str, RolloutStatus] = {}
     for one in members:
         status = one.config_set.status.rollout
@@ -265,7 +266,7 @@ def _finished(members: Sequence[Member], change: GroupRef, now: datetime) -> Gro
 
 
 def _alike(rollout: Rollout) -> Rollout:
-    """Return what the sets of a group have to say alike."""
+    """Return the fields in which the sets of a group must agree."""
     asked = rollout.approval
     if asked is not None:
         asked = RolloutApproval(required=asked.required, different_user=asked.different_user)

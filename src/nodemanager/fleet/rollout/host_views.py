@@ -1,4 +1,4 @@
-"""What a host says, read once for all sets of a rollout that it has."""
+"""What a host reports, read once for all of its sets in a rollout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nodemanager.kube import conditions, times
 
 SILENT: Final = "silent"
 TROUBLES: Final = {node_conditions.CONTESTED: "something is contested", node_conditions.DRIFTED: "drifted"}
-"""Conditions that say so of a host, whatever it reports of a set."""
+"""Conditions that mark a host as troubled, whatever it reports about a set."""
 
 
 class HostView(NamedTuple):
@@ -22,25 +22,25 @@ class HostView(NamedTuple):
     node: ManagedNode
     made: datetime | None
     since: datetime | None
-    """Since when it is heard, or is not."""
+    """Since when the host is heard, or is silent."""
     gone: str
-    """Why it cannot be asked; empty = it can."""
+    """Why it cannot answer; empty = it can."""
     away: str
-    """Who else has it unavailable; empty = nobody."""
+    """What else makes it unavailable; empty = no other work."""
     troubles: Sequence[tuple[str, conditions.Condition]]
     reports: Mapping[str, AppliedConfigSet]
 
     @property
     def lasts(self) -> bool:
-        """Whether conclusions from this view stay true until the host reports again.
+        """Whether conclusions from this view stay true until the next report of the host.
 
-        Not of a silent host, for that depends on the time, nor of one with troubles: earlier views decide.
+        They do not for a silent host, which depends on time, nor for a troubled one: earlier views decide.
         """
         return not self.troubles and not is_silent(self.node)
 
 
 def view_of(node: ManagedNode, now: datetime | None = None) -> HostView:
-    """Return what a host says."""
+    """Return the view of a host."""
     alive = conditions.get(node.status.conditions, node_conditions.ALIVE)
     since = times.parse(alive.last_transition_time) if alive else None
     return HostView(
@@ -50,17 +50,17 @@ def view_of(node: ManagedNode, now: datetime | None = None) -> HostView:
         gone(node, now),
         visitors.of(node, since, now),
         tuple(_troubles(node)),
-        {one.name: one for one in reversed(node.status.configsets)},  # of two, the first counts
+        {one.name: one for one in reversed(node.status.configsets)},  # of two with one name, the first counts
     )
 
 
 def calm(nodes: Iterable[ManagedNode]) -> list[str]:
-    """Return the hosts that nothing troubles."""
+    """Return the hosts without troubles."""
     return [one.metadata.name for one in nodes if not any(_troubles(one))]
 
 
 def gone(node: ManagedNode, now: datetime | None = None) -> str:
-    """Return why a host cannot be asked; empty = it can."""
+    """Return why a host cannot answer; empty = it can."""
     status, silent = node.status, is_silent(node)
     if not (status.release or status.agent_version or status.configsets):
         return "has no agent"
@@ -70,7 +70,7 @@ def gone(node: ManagedNode, now: datetime | None = None) -> str:
 
 
 def _is_to_be_held(node: ManagedNode, now: datetime | None) -> bool:
-    """Tell whether somebody holds a host, which cannot say so."""
+    """Tell whether a person holds a host that cannot report it."""
     until = times.parse(node.spec.hold.until) if node.spec.hold is not None else None
     return until is not None and (now is None or until > now)
 

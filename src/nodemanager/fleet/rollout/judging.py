@@ -1,6 +1,6 @@
-"""Judges the hosts of a rollout, of one ConfigSet or of several that move together, and goes on with it.
+"""Judges the hosts of a rollout, of one ConfigSet or of several that move together, and takes the next step.
 
-Of several, a host is what it is with the set with which it is worst: who failed with one failed. So it counts
+With several sets, the worst one decides about a host: if it failed with one, it failed. So it counts
 once, however many sets it has.
 """
 
@@ -26,7 +26,7 @@ from nodemanager.kube import times
 from nodemanager.kube.objects import ObjectMeta
 
 WORST: Final = (
-    RolloutProgress.ABSENT,  # nobody can be asked about one set and not about another, but for old agents
+    RolloutProgress.ABSENT,  # a host that answers about one set answers about all, except for old agents
     RolloutProgress.FAILED,
     RolloutProgress.LOST,
     RolloutProgress.UNPROVEN,
@@ -36,7 +36,7 @@ WORST: Final = (
 
 
 PartsOf = Callable[[RolloutStatus], Sequence[RolloutPart]]
-"""Returns the sets of a rollout that is so far."""
+"""Returns the sets of a rollout in this state."""
 
 
 def hosts_of(
@@ -76,7 +76,7 @@ def hosts_of(
 
 
 def _worst(asked: Sequence[RolloutQuestion], view: HostView) -> RolloutHost | None:
-    """Return how a host is with the set with which it is worst; None = it takes part in none."""
+    """Return how a host stands to the set with which it is worst; None = it takes part in none."""
     worst: RolloutHost | None = None
     change, position = "", 0
     for one in asked:
@@ -92,7 +92,7 @@ def _worst(asked: Sequence[RolloutQuestion], view: HostView) -> RolloutHost | No
 def go_on(
     rollout: Rollout, base: RolloutStatus, parts_of: PartsOf, nodes: Sequence[ManagedNode], look: RolloutLook
 ) -> RolloutDecision:
-    """Return how far a rollout may be that is to go on from `base`."""
+    """Return how far a rollout that continues from `base` may go."""
     seen, hosts = _judged(rollout, base, parts_of(base), nodes, look)
     remade = not hosts and any(
         facts.is_concerned(each.status, one) for each in parts_of(base) for one in nodes
@@ -100,7 +100,7 @@ def go_on(
     if base.next is not None and remade and not beginning.is_stopped(base):
         base = beginning.started(
             base, base.next, look.now, newest(nodes, look.now)
-        )  # all hosts are new since
+        )  # all hosts are newer than that
         seen, hosts = _judged(rollout, base, parts_of(base), nodes, look)
     found = deciding.decide(rollout, base, hosts, look._replace(witness=seen))
     return found._replace(witness=seen)
@@ -113,10 +113,10 @@ def first_seen(
     known: Sequence[RevisionRef],
     nodes: Sequence[ManagedNode],
 ) -> RolloutStatus:
-    """Return the status with the stable revision of a set that has published none; `known` has older ones."""
+    """Return the status with the stable revision of a set that has published none; `known` are older."""
     meant = [one for one in nodes if choosing.is_meant(current, one.metadata.labels)]
     if facts.had_by_all(config_set, current.digest, meant):
-        return msgspec.structs.replace(old, stable=current)  # hosts had it before there were revisions
+        return msgspec.structs.replace(old, stable=current)  # hosts had the set before there were revisions
     return msgspec.structs.replace(old, stable=facts.had_by_most(config_set.name, known, nodes))
 
 
@@ -133,9 +133,9 @@ def _judged(
     nodes: Sequence[ManagedNode],
     look: RolloutLook,
 ) -> tuple[Witness, list[RolloutHost]]:
-    """Return the hosts of a rollout, and what this process knows of them after this look."""
+    """Return the hosts of a rollout, and what this process knows about them after the look."""
     known = witness.of(look.witness, base)
-    if not widening.has_begun(base):  # it may wait for a window for days: what troubles hosts by then is old
+    if not widening.has_begun(base):  # during days of waiting for a window, troubles get old
         known = known._replace(calm=frozenset())
     silence, memory = rollout.on_silence, look.memory
     hosts = hosts_of(parts, nodes, known=known, now=look.now, on_silence=silence, memory=memory)

@@ -1,4 +1,4 @@
-"""What one look at the hosts of a rollout finds: who has the change, who proved it, and who had their time.
+"""What one look at the hosts of a rollout finds: which have the change, proved it, or ran out of time.
 
 Each host has a clock of its own. It begins with its turn, or when the host is heard again, or when it is not
 healthy any more. Time in which nobody could have heard it does not count. The clock of one that is lost is
@@ -22,59 +22,59 @@ from nodemanager.kube import times
 from nodemanager.kube.go import durations
 
 PATIENCE_SECONDS: Final = 600.0
-"""So long at most hosts are given anew after nobody could hear them: who looks may be restarted often."""
+"""The longest extra time a host gets after the operator could not hear it; the operator may restart often."""
 
 
 class RolloutLook(NamedTuple):
-    """One look, and what is to be known of it."""
+    """One look, and what must be known for it."""
 
     now: datetime
     watched: float = math.inf
-    """Seconds for which nothing that hosts say has gone unseen."""
+    """Seconds since we last might have missed a report."""
     edited: bool = False
-    """The spec has changed since the last look."""
+    """Whether the spec has changed since the last look."""
     witness: Witness = Witness()
     gates: RolloutGates = RolloutGates()
     memory: HostMemory | None = None
-    """Only spares work: what is decided is the same without."""
+    """Results of earlier looks. They only save work: the decision is the same without them."""
 
 
 class RolloutHosts(NamedTuple):
-    """Hosts, by what matters."""
+    """Hosts, grouped by what the decision needs."""
 
     hosts: Sequence[RolloutHost]
     moved: Sequence[RolloutHost]
     awake: Sequence[RolloutHost]
-    """Those that moved, can be asked or are lost, and are not put off."""
+    """Hosts whose turn it is or was, without those that are absent or put off."""
     put_off: Sequence[RolloutHost]
     failed: Sequence[RolloutHost]
-    """Those of the awake that say so, or had their time."""
+    """Awake hosts that report a failure or ran out of time."""
     unproven: Sequence[RolloutHost]
-    """The others that are not healthy; without as many as had their time before, whoever these are now."""
+    """Other unhealthy hosts, less as many as were counted as failed before and are not in `failed` now."""
     holding: Sequence[RolloutHost]
-    """Those of them for which a soak does not go on."""
+    """Unproven hosts that interrupt a soak: all but those that came back or fell silent since it began."""
     again: float | None
-    """Seconds until the first that is not healthy had its time."""
+    """Seconds until the next unhealthy host runs out of time; None = no host will."""
 
     @property
     def bad(self) -> list[RolloutHost]:
-        """The awake that are not healthy."""
+        """The awake hosts that are not healthy."""
         return [one for one in self.awake if one.progress is not RolloutProgress.HEALTHY]
 
     @property
     def away(self) -> list[RolloutHost]:
-        """Those of all hosts that are unavailable for other causes."""
+        """All hosts that are unavailable for another cause than this rollout."""
         own = {one.name for one in (*self.unproven, *self.put_off)}
         return [one for one in self.hosts if one.away and one.name not in own]
 
     @property
     def healthy(self) -> int:
-        """How many are."""
+        """How many of the awake hosts are healthy."""
         return sum(one.progress is RolloutProgress.HEALTHY for one in self.awake)
 
     @property
     def counts(self) -> RolloutCounts:
-        """What is published of it."""
+        """The numbers that the status publishes."""
         return RolloutCounts(
             hosts=len(self.hosts),
             moved=len(self.moved),
@@ -113,7 +113,7 @@ def returning(hosts: Sequence[RolloutHost]) -> list[RolloutHost]:
 
 
 def elapsed(status: RolloutStatus, now: datetime) -> float:
-    """Return for how many seconds it is in its phase; negative = it is in the future."""
+    """Return how many seconds the rollout is in its phase; negative = its beginning is in the future."""
     since = times.parse(status.since)
     return -1.0 if since is None else (now - since).total_seconds()
 
@@ -124,16 +124,16 @@ def seconds(text: str) -> float:
 
 
 class _Clock(NamedTuple):
-    """Tells how much time hosts have."""
+    """Calculates how much time hosts have left."""
 
     deadline: float
     since: datetime | None
-    """Of the phase."""
+    """When the phase began."""
     phase: str
     look: RolloutLook
 
     def is_back(self, host: RolloutHost) -> bool:
-        """Tell whether a host is heard again, or not any more, since a soak began."""
+        """Tell whether a host came back, or fell silent, since a soak began."""
         since = self.since
         return self.phase == SOAKING and host.back is not None and since is not None and host.back > since
 

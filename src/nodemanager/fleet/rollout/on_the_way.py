@@ -1,8 +1,8 @@
 """Which hosts are on their way to a change that reaches hosts by stages: they count in all budgets. Pure.
 
-A host is, from its turn on, until it is healthy with the change or has failed; and when the change is undone,
-until it has returned. One that waits for its window or for a lock has not begun yet. Who takes changes as
-they come (AllAtOnce) never is: nobody decides when.
+A host is on its way from its turn until it is healthy with the change or has failed; if the change is undone,
+until it has returned. One that waits for its window or for a lock has not begun yet. A set that changes all
+hosts as they come (AllAtOnce) never has one on the way: the operator does not decide when they change.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from nodemanager.fleet.rollout.reasons import RolloutReason
 
 
 class UnderWay(NamedTuple):
-    """A change that is rolled out, or undone, without what is only told of it."""
+    """A change that is being rolled out or undone, without the parts that are only for people."""
 
     name: str
-    """Of the ConfigSet."""
+    """The name of the ConfigSet."""
     status: RolloutStatus
 
 
 def of_set(config_set: ConfigSet) -> UnderWay | None:
-    """Return what is under way of a set; None = nothing."""
+    """Return the change of a set that is under way; None = there is none."""
     status = config_set.status.rollout
     if status is None or config_set.metadata.deletion_timestamp or not choosing.in_stages(config_set):
         return None
@@ -42,7 +42,7 @@ def of_set(config_set: ConfigSet) -> UnderWay | None:
 
 
 def hosts(changes: Iterable[UnderWay], nodes: Sequence[ManagedNode]) -> dict[str, str]:
-    """Return the hosts that are on their way, each with the name of the first set whose change it is."""
+    """Return the hosts on their way, each with the name of the first set whose change it takes."""
     found: dict[str, str] = {}
     for name, status in changes:
         asked = facts.asking(name, status)

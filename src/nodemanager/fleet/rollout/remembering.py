@@ -1,4 +1,4 @@
-"""What a look at the hosts of a rollout need not find out again."""
+"""Results about the hosts of a rollout that the next look can use again."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from nodemanager.fleet.rollout.facts import RolloutHost
 
 
 class RolloutPart(NamedTuple):
-    """One set of a rollout, and what hosts are to know of it."""
+    """One set of a rollout, and what hosts have to know about it."""
 
     name: str
     status: RolloutStatus
 
 
 Judged = tuple[ManagedNode, RolloutHost | None]
-"""What a host said, and how it is by that; None = it takes no part."""
+"""The report of a host, and the judgement about it; None = it takes no part."""
 
 
 class Remembered(NamedTuple):
-    """What is known of hosts before a look."""
+    """What is known about hosts before a look."""
 
     hosts: Mapping[str, Judged]
     """By name."""
     same_turns: bool
-    """Whether it is their turn since when it was."""
+    """Whether the turns of hosts began at the same times as at the last look."""
 
 
 class HostMemory:
-    """How hosts were judged that have said nothing since; whoever looks again and again keeps it.
+    """Judgements about hosts that have reported nothing since; a caller that looks again and again keeps it.
 
     A cache has the same object of a host until that says something else. What follows from it is the same
     as long as the change is, however far that may be: the threshold only matters to who is silent, of
@@ -46,7 +46,7 @@ class HostMemory:
         self._known: dict[str, Judged] = {}
 
     def begin(self, parts: Sequence[RolloutPart]) -> Remembered:
-        """Return what is known of hosts; nothing, if something else is rolled out by now."""
+        """Return what is known about hosts; nothing if another change is rolled out by now."""
         about = [RolloutPart(one.name, _without_progress(one.status)) for one in parts]
         if about != self._about:
             self._about, self._known = about, {}
@@ -54,7 +54,7 @@ class HostMemory:
         return Remembered(self._known, before == self._turns)
 
     def end(self, known: dict[str, Judged]) -> None:
-        """Keep what is known after a look, and nothing of hosts that are gone."""
+        """Keep what is known after a look; forget hosts that are gone."""
         self._known = known
 
 

@@ -1,4 +1,4 @@
-"""How many hosts a stage has, and where the threshold has to be for that."""
+"""How many hosts are in a stage, and which threshold gives that number."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def sizes(rollout: Rollout, total: int, *, canaries: bool) -> list[int]:
 
 
 def moved(status: RolloutStatus, hosts: Sequence[RolloutHost]) -> list[RolloutHost]:
-    """Return the hosts whose turn it is or was."""
+    """Return the hosts whose turn is now or was before."""
     return [one for one in hosts if one.canary or one.position < status.threshold]
 
 
 def refitted(
     rollout: Rollout, status: RolloutStatus, hosts: Sequence[RolloutHost], *, edited: bool
 ) -> RolloutStatus:
-    """Return the status in the stage that it is in since sizes were edited: the last that its hosts fill.
+    """Return the status in its stage after the sizes were edited: the last stage that its hosts fill.
 
-    No further host takes the change because of that: the stage still has to be proven before the next one. If
+    No further host takes the change because of an edit: its stage must be proven before the next one. If
     they do not even fill the first stage, it is stage 0.
     """
     found = sizes(rollout, len(hosts), canaries=status.canary is not None)

@@ -1,4 +1,4 @@
-"""How a rollout says where it is: its phase, since when, and in words which hosts that is about."""
+"""How a rollout reports its state: its phase, since when, and a text about the hosts concerned."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nodemanager.kube.wording import plural
 
 MAX_NAMED: Final = 5
 MAX_MESSAGE: Final = 1024
-"""Characters, as in the schema of the status."""
+"""Most characters, as in the schema of the status."""
 _JUST_BELOW_A_SECOND: Final = timedelta(microseconds=999_999)
 
 
@@ -38,20 +38,20 @@ def in_phase(
 
 
 def named(hosts: Sequence[RolloutHost]) -> str:
-    """Return the first hosts by name, with what is to be said of each, and how many more there are."""
+    """Return the first hosts by name, each with a remark, and the number of the others."""
     names = sorted(f"{one.name} ({one.why})" if one.why else one.name for one in hosts)
     more = len(names) - MAX_NAMED
     return ", ".join(names[:MAX_NAMED]) + (f" and {plural(more, 'more host')}" if more > 0 else "")
 
 
 def worked_on(seen: RolloutHosts) -> str:
-    """Return who takes what maxUnavailable allows, if it is others."""
+    """Return which hosts use up maxUnavailable, if they are others."""
     names = wording.listed([f"{one.name} ({one.away})" for one in seen.away], MAX_NAMED)
     return f"as many hosts as maxUnavailable allows are being worked on, such as {names}"
 
 
 def left_behind(seen: RolloutHosts) -> str:
-    """Return what has to be said of hosts that failed, and are too few to stop it."""
+    """Return the text about failed hosts that are too few to stop the rollout."""
     count = seen.counts.failed
     if not count:
         return ""
@@ -59,13 +59,13 @@ def left_behind(seen: RolloutHosts) -> str:
 
 
 def not_returned(seen: RolloutHosts) -> str:
-    """Return what has to be said of hosts that are to return, and cannot say whether they did."""
+    """Return the text about hosts that should return and cannot report whether they did."""
     lost = [one for one in seen.awake if one.progress is RolloutProgress.LOST]
     return f"; {named(lost)} did not say that they returned" if lost else ""
 
 
 def besides(seen: RolloutHosts) -> str:
-    """Return what has to be said of hosts that nobody waits for."""
+    """Return the text about hosts that the rollout does not wait for."""
     unaware = sum(one.why == UNAWARE for one in seen.hosts)
     if not unaware:
         return ""

@@ -1,4 +1,4 @@
-"""When it was whose turn. What is published of it has the same size for any number of hosts and of parts.
+"""When each host had its turn. The published form has the same size for any number of hosts and parts.
 
 Parts that follow each other within a quarter of the deadline are noted as one, with the time of the last:
 so a host has its deadline, and at most that quarter more. Old ones are noted ever more coarsely.
@@ -17,11 +17,11 @@ from nodemanager.api.common.rollout import MAX_TURNS, RolloutStatus, ThresholdTu
 from nodemanager.kube import times
 
 PARTS: Final = 4
-"""Into so many a deadline is divided."""
+"""Into how many parts a deadline is divided."""
 
 
 class RolloutTurns(NamedTuple):
-    """When hosts had their turn, for many questions."""
+    """When hosts had their turn, prepared for many questions."""
 
     thresholds: Sequence[int]
     moments: Sequence[datetime]
@@ -29,33 +29,33 @@ class RolloutTurns(NamedTuple):
 
     @property
     def first(self) -> datetime | None:
-        """When somebody had the first turn; before anybody knows, when the rollout began."""
+        """The time of the first turn; while it is not known, the beginning of the rollout."""
         return self.moments[0] if self.moments else self.began
 
     def earliest(self, position: int, *, canary: bool) -> datetime | None:
-        """Return the earliest time at which it can have been a host's turn; None = unknown."""
+        """Return the earliest time at which the turn of a host can have begun; None = unknown."""
         at = 0 if canary else bisect_right(self.thresholds, position)
         return self.moments[max(0, at - 1)] if at < len(self.moments) else self.began
 
     def latest(self, position: int, *, canary: bool) -> datetime | None:
-        """Return the moment since which it has certainly been the turn of a host."""
+        """Return the time by which the turn of a host has certainly begun."""
         at = 0 if canary else bisect_right(self.thresholds, position)
         return self.moments[at] if at < len(self.moments) else None
 
 
 def of(status: RolloutStatus) -> RolloutTurns:
-    """Return what a status says of turns."""
+    """Return the turns in a status."""
     known = [(one.threshold, moment) for one in status.turns if (moment := times.parse(one.at)) is not None]
     return RolloutTurns([one for one, _ in known], [one for _, one in known], times.parse(status.started_at))
 
 
 def noted(status: RolloutStatus, threshold: int, now: datetime, deadline: float) -> RolloutStatus:
-    """Return the status with another threshold, and since when it is so."""
+    """Return the status with another threshold, and since when it is in force."""
     known = of(status)
     marks = [one for one in zip(known.thresholds, known.moments, strict=True) if one[1] <= now]
     begun = status.threshold > 0 or (status.canary is not None and status.stage > 1)
     if not marks and begun and known.began is not None:
-        marks = [(status.threshold, min(now, known.began))]  # by a version that did not note it
+        marks = [(status.threshold, min(now, known.began))]  # by a version that did not record it
     if not marks or threshold > marks[-1][0]:
         span = timedelta(seconds=deadline / PARTS)
         if len(marks) > 1 and now - marks[-2][1] <= span:
@@ -68,7 +68,7 @@ def noted(status: RolloutStatus, threshold: int, now: datetime, deadline: float)
 
 
 def _needless(marks: Sequence[tuple[int, datetime]], late: datetime) -> int:
-    """Return which one to forget: hosts of it had their time, and its neighbours are near, for their age."""
+    """Return which turn to forget: its hosts had their time, and its neighbours are near for their age."""
     old = [number for number in range(1, len(marks) - 1) if marks[number + 1][1] <= late] or [1]
     now = marks[-1][1]
 

@@ -1,4 +1,4 @@
-"""Who else works on hosts of a rollout, so that they are unavailable, and may well be silent."""
+"""Other work on hosts of a rollout that makes them unavailable, and maybe silent."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, Unreadable
 
 LONGEST: Final = timedelta(hours=1)
-"""After so long a silent host is not being worked on any more, whatever is written there: it is dead."""
+"""After so long, a silent host counts as dead, even if it is still marked as being worked on."""
 
 
 def of(node: ManagedNode, since: datetime | None, now: datetime | None) -> str:
-    """Return who works on a host; empty = nobody, or it has been silent for too long, `since` then."""
+    """Return what works on a host; empty = nothing, or the host was silent for too long, `since` then."""
     long = since is not None and now is not None and now - since >= LONGEST
     return "" if long and is_silent(node) else named(node)
 
 
 def named(node: ManagedNode) -> str:
-    """Return who is written down as working on a host; empty = nobody."""
+    """Return what is recorded as working on a host; empty = nothing."""
     claim = _claim(node)
     if isinstance(claim, Unreadable):
         return "some maintenance"
@@ -34,7 +34,7 @@ def named(node: ManagedNode) -> str:
 
 
 def is_claimed(node: ManagedNode) -> bool:
-    """Tell whether the operator works on a host, however long: it ends that by itself, at its timeout."""
+    """Tell whether the operator works on a host, however long: it ends its visit at the timeout."""
     claim = _claim(node)
     return claim is not None and claim.holds
 

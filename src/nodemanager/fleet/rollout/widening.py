@@ -1,4 +1,4 @@
-"""Lets further hosts take a change: the next stage, or the next part of one."""
+"""Lets further hosts take a change: the next stage, or the next part of a stage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nodemanager.fleet.rollout.reasons import RolloutReason
 
 
 def has_begun(status: RolloutStatus) -> bool:
-    """Tell whether some host had its turn, or canaries were to have it."""
+    """Tell whether a host had its turn, or canaries should have had it."""
     return bool(status.stage or status.threshold or status.turns)
 
 
@@ -32,9 +32,9 @@ def sizes(rollout: Rollout, status: RolloutStatus, seen: RolloutHosts) -> list[i
 def limit(
     rollout: Rollout, status: RolloutStatus, seen: RolloutHosts, size: int, *, shared: bool = True
 ) -> int:
-    """Return the threshold for a stage: never more hosts on their way to it than maxUnavailable.
+    """Return the threshold for a stage: never more hosts on their way to it than maxUnavailable allows.
 
-    Hosts that others have unavailable count, too; `shared=False` is what it would be without those.
+    Hosts that are unavailable for other causes count, too; `shared=False` leaves those out.
     """
     if size == 0:
         return status.threshold
@@ -61,6 +61,6 @@ def next_stage(
 
 
 def raised(rollout: Rollout, status: RolloutStatus, to: int, words: str, now: datetime) -> RolloutStatus:
-    """Return the status with more hosts; the clocks of those before them go on."""
+    """Return the status with more hosts; the clocks of earlier hosts go on."""
     begun = turns.noted(status, to, now, seconds(rollout.progress_deadline))
     return telling.in_phase(begun, PROGRESSING, RolloutReason.HOSTS_UNPROVEN, f"{words} has begun", now)

@@ -1,6 +1,6 @@
-"""What one process has seen of the hosts of a rollout itself, by its own clock.
+"""What one process has itself seen of the hosts of a rollout, by its own clock.
 
-It is lost with the process, and nothing depends on it but how much time a host is given. Hosts say when
+It is lost with the process, and it decides only how much time a host is given. Hosts report when
 something happened, too, but by clocks of their own.
 """
 
@@ -17,22 +17,22 @@ class Witness(NamedTuple):
     """What was seen, of one rollout."""
 
     rollout: tuple[str, str | None] = ("", None)
-    """Digest and beginning."""
+    """The digest and the beginning of the rollout."""
     whole: bool = False
-    """It was seen from its beginning."""
+    """Whether the process saw the rollout from its beginning."""
     proven: frozenset[str] = frozenset()
     """Hosts that were healthy or put off at the last look."""
     relapsed: Mapping[str, datetime] = {}
-    """Those that were so before, and since when they are not."""
+    """Hosts that were healthy or put off before, and since when they are not."""
     calm: frozenset[str] = frozenset()
-    """Hosts that nothing troubled at some look."""
+    """Hosts that had no trouble at some look."""
 
 
 NOTHING: Final = Witness()
 
 
 def of(known: Witness, status: RolloutStatus) -> Witness:
-    """Return what is known of a rollout: nothing, if it is another one."""
+    """Return what is known about a rollout: nothing, if it is another one."""
     rollout = (status.next.digest if status.next else "", status.started_at)
     if known.rollout == rollout:
         return known

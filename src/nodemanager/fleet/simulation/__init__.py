@@ -1,1 +1,1 @@
-"""A maintenance on a virtual clock: the same decisions as the operator's, on pretended hosts. Pure."""
+"""A maintenance on a virtual clock: the same decisions as the operator's, on simulated hosts. Pure."""

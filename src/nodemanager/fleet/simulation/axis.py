@@ -1,4 +1,4 @@
-"""The time of a picture: only when something happened, so that a week between two openings takes no room."""
+"""The time axis of a picture: quiet times are cut, so that a week between two openings takes no room."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from nodemanager.fleet.windows import spans as arithmetic
 from nodemanager.fleet.windows.spans import Span as Period
 
 GAP: Final = timedelta(minutes=30)
-"""Quiet times that are longer are left out."""
+"""Longer quiet times are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Which part of a line a moment is at."""
+    """Tells the place of a moment on a line."""
 
     periods: tuple[Period, ...]
     width: int
 
     @property
     def shown(self) -> timedelta:
-        """How much time is shown, without what is left out."""
+        """How much time is shown, without the parts that are left out."""
         return sum((end - start for start, end in self.periods), timedelta())
 
     def at(self, moment: datetime) -> float:

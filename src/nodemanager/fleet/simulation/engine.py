@@ -1,4 +1,4 @@
-"""Lets the time pass: moves visits, looks at maintenances, and goes on to when something happens next."""
+"""Advances the virtual time: moves visits, looks at maintenances, and jumps to the next event."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nodemanager.fleet.simulation.world import Dice, SimHost, SimMaintenance
 from nodemanager.kube.objects import ObjectMeta
 
 SLOWEST: Final = timedelta(hours=6)
-"""How often is looked in any case."""
+"""The longest time between two looks."""
 UNDO_TAKES: Final = timedelta(minutes=5)
 
 
@@ -40,18 +40,18 @@ class Engine:
     maintenances: list[SimMaintenance]
     dice: Dice
     tick: timedelta = timedelta(seconds=1)
-    """Things that happen within one are looked at together."""
+    """Events within one tick are looked at together."""
     watch: Callable[[SimMaintenance, MaintenanceLook], None] = _nobody
-    """Told of every look, before it is acted on."""
+    """Called with every look, before the simulation acts on it."""
     record: SimRecord = field(default_factory=SimRecord)
     _facts: dict[str, HostFacts] = field(default_factory=dict)
     _groups: dict[str, tuple[HostGroup, ...]] = field(default_factory=dict)
     _wakes: set[datetime] = field(default_factory=set)
     _due: datetime | None = None
-    """When maintenances are looked at next, if nothing happens before."""
+    """When maintenances are looked at next, if no event comes before."""
 
     def run_until(self, horizon: datetime, rounds: int | None = None) -> None:
-        """Let the time pass until then, until nothing happens any more, or until all had so many runs."""
+        """Advance the time until then, until no more events come, or until all had so many runs."""
         while self.now < horizon:
             self.look()
             if rounds is not None and all(self._has_had(one, rounds) for one in self.maintenances):
@@ -79,7 +79,7 @@ class Engine:
         self.now = to
 
     def look(self) -> None:
-        """Do all that can be done at this moment."""
+        """Do everything that is possible at this moment."""
         self._wakes.clear()
         for host in self.hosts.values():
             if host.changing_until is not None:
@@ -109,7 +109,7 @@ class Engine:
         self.record.peak = max(self.record.peak, away)
 
     def changed(self) -> None:
-        """Look at all hosts and series anew: somebody has changed them."""
+        """Look at all hosts and series anew, because they were changed."""
         self._groups.clear()
         self._facts.clear()
         self._due = self.now
@@ -132,7 +132,7 @@ class Engine:
                 for one in self.hosts.values()
             ]
             self._groups[maintenance.uid] = series.members(
-                # A file has hosts and no Kubernetes Nodes: each is taken for a Node with the same labels.
+                # A file has hosts but no Kubernetes Nodes: each host counts as a Node with the same labels.
                 maintenance.series,
                 nodes,
                 {one.name: one.labels for one in self.hosts.values()},

@@ -1,4 +1,4 @@
-"""A simulation as text: what happened, to whom, when, and what was waited for."""
+"""A simulation as text: which host did what, when, and what it waited for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nodemanager.kube.wording import plural
 
 WIDTH: Final = 64
 ROWS: Final = 25
-"""Hosts that have a line of their own; of more, several share one."""
+"""How many hosts have a line of their own; with more, several share one."""
 MARKS: Final = {State.DONE: "=", State.UNDONE: "u", State.HALTED: "!"}
 _DENSITY: Final = ".:-=+*#"
 

@@ -37,20 +37,20 @@ class SimRun:
 
 @dataclass(slots=True)
 class SimRecord:
-    """All that a report is made of."""
+    """Everything that a report is made of."""
 
     spans: list[SimVisit] = field(default_factory=list)
     runs: list[SimRun] = field(default_factory=list)
     skipped: Counter[Reason] = field(default_factory=Counter)
-    """Slots that were skipped, by reason."""
+    """How many slots were skipped, by reason."""
     waited: dict[Reason, timedelta] = field(default_factory=dict)
-    """How long hosts waited for what, all hosts together."""
+    """How long hosts waited, by reason; the sum over all hosts."""
     peak: int = 0
-    """Most hosts that were unavailable at once."""
+    """The most hosts that were unavailable at once."""
     waits: Counter[Reason] = field(default_factory=Counter)
-    """How many hosts wait for what now."""
+    """How many hosts wait now, by reason."""
 
     def passed(self, time: timedelta) -> None:
-        """Count time that has passed."""
+        """Add time that has passed."""
         for reason, count in self.waits.items():
             self.waited[reason] = self.waited.get(reason, timedelta()) + time * count

@@ -17,12 +17,12 @@ class _Known:
     since: datetime
     openings: list[Opened]
     whole: bool
-    """Whether there are no others."""
+    """Whether there are no other openings."""
 
 
 @dataclass(frozen=True, slots=True)
 class RememberingCalendar(Calendar):
-    """Gives the answers of the calendar, from memory as long as they would be the same."""
+    """Gives the answers of the calendar, from memory while these stay the same."""
 
     _known: list[_Known] = field(default_factory=list, compare=False)
 

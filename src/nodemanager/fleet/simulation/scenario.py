@@ -1,4 +1,4 @@
-"""From manifests to a fleet that only pretends. What they lack is made up, and said."""
+"""Makes a simulated fleet from manifests. It invents what they lack, and reports that."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from nodemanager.kube.selectors import LabelSelector
 
 ZONES: Final = ("a", "b", "c")
 FEW: Final = 50
-"""One of so many made-up hosts is a canary, or one of the last."""
+"""One of so many invented hosts is a canary, or one of the last."""
 
 
 class ScenarioError(ValueError):
@@ -50,13 +50,13 @@ class SimulationSettings:
 
     start: datetime
     hosts: int = 0
-    """How many hosts there are; made up beyond those of the manifests."""
+    """How many hosts there are; those beyond the manifests are invented."""
     failures: float = 0.0
     seed: int = 0
 
 
 def build(scenario: Scenario, setting: SimulationSettings) -> tuple[Engine, list[str]]:
-    """Return the fleet with its maintenances, and remarks about what was made up."""
+    """Return the fleet with its maintenances, and remarks about invented parts."""
     if not scenario.maintenances:
         raise ScenarioError("cannot simulate: there is no NodeMaintenance in these files")
     remarks: list[str] = []
@@ -67,7 +67,7 @@ def build(scenario: Scenario, setting: SimulationSettings) -> tuple[Engine, list
         hosts |= {host.name: host for host in _invented(missing, made, set(hosts), setting.start)}
     if not hosts:
         raise ScenarioError("cannot simulate: there is no ManagedNode in these files; give --hosts")
-    # Made up from the seed, and no secret depends on it.
+    # Invented from the seed; no secret depends on it.
     dice = Dice(Behaviour(failures=setting.failures), random.Random(setting.seed))  # noqa: S311
     tick = timedelta(seconds=1 if len(hosts) < FEW else 15)
     return Engine(setting.start, hosts, made, dice, tick=tick), remarks
@@ -98,14 +98,14 @@ def _maintenance(
                 templates[wanted] = _stand_in(wanted, sorted(operation.parameters))
                 remarks.append(f"template {wanted} is not in these files: one step stands for it")
     remarks += [f"{name} {said}" for said in _waived(spec)]
-    steps.work(spec.operations, templates)  # what cannot be read is said now, and not in the middle
+    steps.work(spec.operations, templates)  # unreadable values are reported now, and not in the middle
     spec = msgspec.structs.replace(spec, paused=False)
     calendar = RememberingCalendar(window)
     return SimMaintenance(name, f"uid-{name}", start, spec, series or SeriesSpec(), calendar, templates)
 
 
 def _waived(spec: NodeMaintenanceSpec) -> Iterator[str]:
-    """Yield what would keep it from beginning, and is passed over here."""
+    """Yield the conditions that would prevent a start, and that the simulation ignores."""
     if spec.paused:
         yield "is paused: simulated as if it were not"
     if spec.approval is not None and spec.approval.required:
@@ -149,7 +149,7 @@ def _invented(count: int, made: list[SimMaintenance], taken: set[str], start: da
 
 
 def _matching(selector: LabelSelector | None) -> dict[str, str]:
-    """Return labels that a selector chooses, as far as it asks for values."""
+    """Return labels that a selector accepts, as far as it names values."""
     if selector is None:
         return {}
     found = dict(selector.match_labels)

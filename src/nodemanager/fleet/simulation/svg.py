@@ -15,7 +15,7 @@ LEFT: Final = 160
 TOP: Final = 40
 COLOURS: Final = {State.DONE: "#2a7f62", State.UNDONE: "#c98a1b", State.HALTED: "#b3261e"}
 MOST_NAMES: Final = 200
-"""With more hosts than that, lines are too close for names."""
+"""With more hosts than that, the lines are too close for names."""
 
 
 def picture(engine: Engine) -> str:

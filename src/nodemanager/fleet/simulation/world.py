@@ -1,4 +1,4 @@
-"""Hosts that only pretend: how long they take, which of them fail, and how, follows from a seed."""
+"""Simulated hosts: how long they take, which of them fail, and how, follows from a seed."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Behaviour:
     """How hosts behave."""
 
     failures: float = 0.0
-    """Which part of all tries goes wrong."""
+    """Which part of all tries fails."""
     shortest: timedelta = timedelta(minutes=2)
     usual: timedelta = timedelta(minutes=6)
     longest: timedelta = timedelta(minutes=20)
     silence: timedelta = timedelta(minutes=45)
-    """How long a host is silent that falls silent."""
+    """How long a host that falls silent stays silent."""
     drain: timedelta = timedelta(minutes=2)
 
 
@@ -43,13 +43,13 @@ class SimTask:
     attempt: int
     begun: datetime
     ends: datetime | None
-    """None: never; its host is lost."""
+    """None: never, because its host is lost."""
     phase: str
     """How it ends."""
     reboot: tuple[datetime, datetime] | None = None
 
     def at(self, now: datetime, *, alive: bool) -> TaskFacts:
-        """Return what the operator knows of the task at a moment; a silent host reports nothing."""
+        """Return what the operator knows about the task at a moment; a silent host reports nothing."""
         if alive and self.ends is not None and now >= self.ends:
             rebooted = self.reboot is not None
             return TaskFacts(self.name, self.phase, self.attempt, True, rebooted=rebooted, ended=self.ends)
@@ -72,16 +72,16 @@ class SimHost:
     """us, others, or nobody."""
     held: bool = False
     changing_until: datetime | None = None
-    """Until when it is on its way to a change of a ConfigSet."""
+    """The end of its way to a change of a ConfigSet."""
     boots: int = 0
     drained_at: datetime | None = None
-    """When the last pod has left, since it is being drained; None = it is not."""
+    """When the last pod of a drain has left; None = the host is not being drained."""
     task: SimTask | None = None
     """What it works on."""
 
     @property
     def works(self) -> bool:
-        """Whether somebody is at work there."""
+        """Whether work goes on there."""
         return self.claim is not None and self.claim.holds
 
     def alive(self, now: datetime) -> bool:
@@ -102,7 +102,7 @@ class SimHost:
 
 @dataclass(slots=True)
 class Dice:
-    """What happens, by the seed."""
+    """Draws what happens, from the seed."""
 
     behaviour: Behaviour
     random: random.Random
@@ -114,7 +114,7 @@ class Dice:
         return now + self.behaviour.drain * self.random.uniform(0.2, 2)
 
     def task(self, claim: Claim, host: SimHost, now: datetime, *, may_reboot: bool) -> SimTask:
-        """Return what a task will be; a host may fall silent over it."""
+        """Return how a task will go; a host may fall silent during it."""
         how = self.behaviour
         low, usual, high = (one.total_seconds() for one in (how.shortest, how.usual, how.longest))
         lasts = timedelta(seconds=round(self.random.triangular(low, high, usual)))
@@ -131,7 +131,7 @@ class Dice:
 
 @dataclass(slots=True)
 class SimMaintenance:
-    """A maintenance, and what its status remembers."""
+    """A maintenance, and the memory in its status."""
 
     name: str
     uid: str
@@ -142,12 +142,12 @@ class SimMaintenance:
     templates: Mapping[str, NodeOperationTemplateSpec] = field(default_factory=dict)
     approved: bool = True
     stopped: bool = False
-    """Whether its run was stopped, and waits for somebody."""
+    """Whether its run was stopped and waits for a person."""
     memories: dict[str, OperationMemory] = field(default_factory=dict)
     run: Run | None = None
     due: dict[str, str] = field(default_factory=dict)
     ended: dict[str, list[TaskFacts]] = field(default_factory=dict)
-    """The tasks of the run that have ended, by host."""
+    """Tasks of the run that have ended, by host."""
     taken: list[tuple[str, timedelta]] = field(default_factory=list)
     """How long visits took."""
     _work: RunWork | None = None
@@ -155,7 +155,7 @@ class SimMaintenance:
     _durations: tuple[int, Durations] = (0, Durations())
 
     def begin(self, run: Run, due: dict[str, str]) -> None:
-        """Begin a run; from now on its steps are what they are."""
+        """Begin a run; its steps are fixed from now on."""
         self.run, self.due = run, due
         chosen = [one for one in self.spec.operations if one.name in due]
         self._work = steps.work(chosen, self.templates)
@@ -166,7 +166,7 @@ class SimMaintenance:
                 self.memories[one.name] = OperationMemory(slot, self.memories[one.name].done)
 
     def end(self) -> None:
-        """End the run; what is done once is not done again."""
+        """End the run; a one-shot is not done again."""
         for one in self.spec.operations:
             if one.name in self.due and one.type == ONE_SHOT:
                 self.memories[one.name] = OperationMemory(done=self.due[one.name])

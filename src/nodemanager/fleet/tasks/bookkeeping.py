@@ -1,10 +1,10 @@
-"""What becomes of a task without its host: nobody took it in time, its host is gone, or it ended long ago.
+"""What happens to a task without its host: it was not taken in time, its host is gone, or it ended long ago.
 
-    nobody took it until its deadline or the end of its window  ->  Expired
+    not taken until its deadline or the end of its window       ->  Expired
     its host is gone for a while                                ->  Expired, or Halted if it had begun
     it ended, and its time is up                                ->  removed, unless its run goes on
 
-What the agent says wins: a task that was taken is ended here only when there is no host left to speak.
+The report of the agent wins: a task that was taken is ended here only when its host is gone.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from nodemanager.kube import times
 EXPIRED: Final = "Expired"
 HALTED: Final = "Halted"
 SKEW: Final = timedelta(seconds=30)
-"""How much later than here it may still be in time for a host, whose clock is another."""
+"""How long after its deadline by our clock a task may still be in time for a host whose clock differs."""
 GONE_FOR: Final = timedelta(minutes=5)
-"""A ManagedNode that was deleted by mistake is made anew by its agent: so long its tasks wait for that."""
+"""How long tasks wait for a deleted ManagedNode: if that was a mistake, its agent makes it anew."""
 KEEP: Final = timedelta(days=7)
-"""How long ended tasks are kept that do not say it themselves."""
+"""How long ended tasks are kept that do not declare it."""
 KEPT_AGAIN: Final = timedelta(minutes=10)
-"""When to look again at a task that is only kept for its run."""
+"""When to look again at a task that is kept only for its run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class EndForHost:
 
 @dataclass(frozen=True, slots=True)
 class LookAgain:
-    """Nothing is to be done before this moment; None = before the task changes."""
+    """No action is needed before this moment; None = before the task changes."""
 
     at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """The task was kept for long enough."""
+    """The task was kept long enough."""
 
 
 Verdict = EndForHost | LookAgain | Remove
@@ -55,7 +55,7 @@ Verdict = EndForHost | LookAgain | Remove
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What else there is to know about a task."""
+    """Other facts about a task."""
 
     now: datetime
     gone_since: datetime | None = None
@@ -67,7 +67,7 @@ class Circumstances:
 
 
 def judge(task: NodeTask, known: Circumstances) -> Verdict:
-    """Return what is to be done about a task."""
+    """Return the action for a task."""
     if is_ended(task.status):
         return _kept(task, known)
     due = []
@@ -85,7 +85,7 @@ def judge(task: NodeTask, known: Circumstances) -> Verdict:
 
 
 def _latest(spec: NodeTaskSpec) -> str:
-    """Return when it is too late to begin: at the deadline, or before, where a window closes."""
+    """Return when it is too late to begin: at the deadline, or earlier, when a window closes."""
     closes = times.parse(spec.not_after)
     deadline = times.parse(spec.deadline)
     if spec.not_after is None or closes is None or (deadline is not None and deadline <= closes):
@@ -94,7 +94,7 @@ def _latest(spec: NodeTaskSpec) -> str:
 
 
 def is_kept(task: NodeTask, going_on: Container[str]) -> bool:
-    """Tell whether a task has to stay because it is part of a run that goes on, and counts there."""
+    """Tell whether a task has to stay because its run goes on and counts it."""
     return task.metadata.labels.get(RUN, "") in going_on
 
 

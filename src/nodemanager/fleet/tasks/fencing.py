@@ -1,4 +1,7 @@
-"""Fencing tokens: of two tasks for one host, which one is newer. An annotation of the host has the last."""
+"""Fencing tokens tell which of two tasks for one host is newer.
+
+An annotation of the host has the last one.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ def token_of(host: ManagedNode, task: str) -> int:
 def newer_token(host: ManagedNode, task: str, now: datetime) -> str:
     """Return the token that a task takes on a host, with its name.
 
-    It is above every one before, also if the host was made anew and has forgotten them, which is why it
+    It is above all earlier ones, even if the ManagedNode was made anew and has lost them, because it
     follows the clock.
     """
     number, _, _ = host.metadata.annotations.get(ANNOTATION_TOKEN, "").partition(" ")

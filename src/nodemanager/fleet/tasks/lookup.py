@@ -1,4 +1,4 @@
-"""How tasks are found in a cache: by their host, by their phase, and by the run that they are part of."""
+"""Indexes of tasks in a cache: by host, by phase, and by run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def by_node(task: NodeTask) -> Iterable[str]:
 
 
 def by_phase(task: NodeTask) -> Iterable[str]:
-    """Index tasks by their phase; one that nobody has taken is Pending."""
+    """Index tasks by their phase; a task that no agent has taken is Pending."""
     return (task.status.phase or PHASES[0],)
 
 

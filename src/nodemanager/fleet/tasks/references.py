@@ -10,7 +10,7 @@ from nodemanager.api.maintenance.task_steps import TaskAction, TaskStep
 
 
 def secrets(tasks: Iterable[NodeTask]) -> set[str]:
-    """Return the Secrets whose values the programs of tasks get, also those that take a step back."""
+    """Return the Secrets whose values the programs of tasks get, including programs that take a step back."""
     return {
         variable.secret
         for action in _actions(tasks)

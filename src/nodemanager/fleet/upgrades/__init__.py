@@ -1,1 +1,4 @@
-"""Upgrades that ManagedNode.spec.upgrade orders: what one is, who begins it, and whose turn it is; pure."""
+"""Upgrades that ManagedNode.spec.upgrade orders: what an upgrade is, who begins it, and which host is next.
+
+Pure.
+"""

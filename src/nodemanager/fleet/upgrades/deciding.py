@@ -1,6 +1,6 @@
-"""Whose turn it is of the hosts that ask to be upgraded, and why the others wait.
+"""Which of the hosts that ask for an upgrade may begin, and why the others wait.
 
-Nothing is remembered from one call to the next. What a host asks for ends with its window, so that a slot
+A call remembers nothing of earlier ones. The request of a host ends with its window, so that a slot
 which it had to wait through is missed, as it is on a host that nobody decides for.
 """
 
@@ -20,11 +20,11 @@ from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.upgrades.upgrade_tasks import run_of
 
 SKEW: Final = timedelta(minutes=5)
-"""How far the clock of a host may be from ours."""
+"""How far the clock of a host may differ from ours."""
 PLAUSIBLE: Final = timedelta(days=366)
-"""How far a slot, or the end of its window, can be from now; all else is no time to reckon with."""
+"""How far away a slot, or the end of its window, may be; other times are ignored."""
 _ENDS_BY_ITSELF: Final = frozenset((Reason.NODE_NOT_READY, Reason.NODE_CORDONED))
-"""What keeps no upgrade from beginning: it may repair the one, and leaves the other as it is."""
+"""Reasons that do not prevent an upgrade: it may repair the first, and does not change the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class AskingHost:
     until: datetime
     group: str = ""
     held: bool = False
-    """Whether somebody keeps it from being upgraded, and its agent has not heard of it yet."""
+    """Whether a person holds it back from upgrades, and its agent has not heard of that yet."""
     used: bool = False
-    """Whether there is a task for its slot, and its status has yet to say so."""
+    """Whether there is a task for its slot that its status does not show yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpgradeDecision:
-    """Who begins now, in this order, and who waits."""
+    """Which hosts begin now, in this order, and which wait."""
 
     starts: tuple[AskingHost, ...] = ()
     waits: tuple[HostWait, ...] = ()
@@ -57,7 +57,7 @@ def decide(
 ) -> UpgradeDecision:
     """Return whose turn it is. `rooms` are what the budgets of maintenances leave, with their names.
 
-    `stopped` is why nobody may begin, and the object that says so.
+    `stopped` is why no host may begin, and the object that says so.
     """
     starts: list[AskingHost] = []
     waits: list[HostWait] = []
@@ -81,12 +81,12 @@ def decide(
 
 
 def is_plausible(slot: datetime, until: datetime, now: datetime) -> bool:
-    """Tell whether what a host asks for can be meant: anybody may write any time into its status."""
+    """Tell whether the request of a host makes sense: a host can write any time into its status."""
     return abs(slot - now) <= PLAUSIBLE and abs(until - now) <= PLAUSIBLE
 
 
 def _is_used(one: AskingHost) -> bool:
-    """Tell whether its slot was begun with before: it is tried once."""
+    """Tell whether its slot was begun before: it is tried only once."""
     claim = one.facts.claim
     begun = isinstance(claim, Claim) and claim.is_upgrade and claim.run == run_of(one.slot)
     return one.used or begun
@@ -111,9 +111,9 @@ def _own(one: AskingHost, now: datetime) -> tuple[Reason, str] | None:
 
 
 def _is_kept_cordoned(host: HostFacts) -> bool:
-    """Tell whether a Node stays cordoned for work of ours that ended, and was no upgrade of its host.
+    """Tell whether a Node stays cordoned for work of ours that has ended, other than an upgrade of its host.
 
-    Nobody knows how such a host is. The claim is all that keeps the cordon, so that it must not be replaced.
+    The state of such a host is unknown. Only the claim keeps the cordon, so the claim must not be replaced.
     """
     ours = host.node is not None and host.node.cordoned and host.node.ours
     claim = host.claim
@@ -121,7 +121,7 @@ def _is_kept_cordoned(host: HostFacts) -> bool:
 
 
 def _refused(host: HostFacts, rooms: Sequence[tuple[str, BudgetRoom]]) -> tuple[Reason, str] | None:
-    """Return which budget has no room for a host; one that is away already takes none."""
+    """Return which budget has no room for a host; a host that is unavailable already needs no room."""
     if facts.unavailable(host) is not None:
         return None
     for name, room in rooms:

@@ -1,4 +1,4 @@
-"""What an upgrade is, whoever begins it: its steps, the slot that it is for, and who says that it may begin.
+"""What an upgrade is, whoever begins it: its steps, its slot, and whether host or operator begins it.
 
 Where an operator is, it marks hosts whose upgrades it begins. Such a host asks in its status when a slot has
 come, and gets a NodeTask; it begins nothing itself. The mark runs out: a host whose operator is gone for good
@@ -22,20 +22,20 @@ from nodemanager.kube import times
 
 ALWAYS: Final = "always"
 MARKED: Final = timedelta(days=2)
-"""For how long a host leaves its upgrades to an operator that it hears nothing of."""
+"""How long a host that hears nothing from its operator leaves upgrades to it."""
 LEASE_AFTERWARDS: Final = 2 * claims.GRACE
-"""How much longer than its visit may take the Lease of the group lasts: so long it may take to end it."""
+"""How much longer the Lease of the group lasts than its visit may: ending the visit may take so long."""
 
 _DRAINS: Final = " drained"
 _RUN: Final = "upgrade-%Y%m%dt%H%M%Sz"
 
 
 def steps(*, reboots: bool) -> list[TaskStep]:
-    """Return the steps of an upgrade; with `reboots`, the host reboots in any case."""
+    """Return the steps of an upgrade; with `reboots`, the host reboots in every case."""
     when = RebootAction(when=ALWAYS if reboots else "ifNeeded")
     return [
         TaskStep(name="upgrade", packages=PackagesAction(upgrade=SYSTEM)),
-        TaskStep(name="reboot", reboot=when, timeout="10m"),  # so long it may take to go down
+        TaskStep(name="reboot", reboot=when, timeout="10m"),  # so long a shutdown may take
         TaskStep(name="prove", probe=ProbeAction(config_sets_hold=True), timeout="15m"),
     ]
 
@@ -46,12 +46,12 @@ def reboots_always(annotations: Mapping[str, str]) -> bool:
 
 
 def run_of(slot: datetime) -> str:
-    """Return what the upgrade of a slot is called, as a label may have it."""
+    """Return the name of the upgrade of a slot, as a label may have it."""
     return slot.astimezone(UTC).strftime(_RUN)
 
 
 def slot_of_run(run: str) -> datetime | None:
-    """Return the slot that an upgrade is called after; None = it is called otherwise."""
+    """Return the slot of an upgrade by its name; None = it has another kind of name."""
     try:
         return datetime.strptime(run, _RUN).replace(tzinfo=UTC)
     except ValueError:
@@ -59,18 +59,18 @@ def slot_of_run(run: str) -> datetime | None:
 
 
 def mark(until: datetime, *, drains: bool) -> str:
-    """Return how a host is marked: until when, and whether it has a Node that is drained."""
+    """Return the mark of a host: until when, and whether the operator drains its Node."""
     return f"{times.rfc3339(until)}{_DRAINS if drains else ''}"
 
 
 def renewed_before(uid: str) -> timedelta:
-    """Return how long before its end the mark of a host is renewed: not that of all hosts at once."""
+    """Return how long before its end the mark of a host is renewed: a different time for each host."""
     spread = int.from_bytes(hashlib.sha256(uid.encode()).digest()[:4]) / 2**32
     return MARKED * (0.25 + spread / 2)
 
 
 def marked_until(annotations: Mapping[str, str]) -> datetime | None:
-    """Return until when the operator begins the upgrades of a host; None = it does not."""
+    """Return until when the operator begins the upgrades of a host; None = it does not begin them."""
     return times.parse(annotations.get(UPGRADES, "").removesuffix(_DRAINS))
 
 
@@ -94,7 +94,7 @@ def visit_of(node: ManagedNode) -> Claim | None:
 def lent(node: ManagedNode, now: datetime) -> str:
     """Return the group whose Lease the operator holds for a host; empty = none.
 
-    None once the visit has ended, as the Lease is given back then, or has run out after its claim.
+    It holds none after the visit: the Lease is given back then, or has run out after the claim.
     """
     claim = visit_of(node)
     if claim is None or claim.state.is_end or now - claim.expires >= LEASE_AFTERWARDS:

@@ -1,1 +1,1 @@
-"""When maintenance may happen: windows as spans of time, through all changes of the clock."""
+"""When maintenance may happen: windows as spans of time, correct through all changes of the clock."""

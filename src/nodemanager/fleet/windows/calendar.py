@@ -1,6 +1,6 @@
 """A whole window: whether it is open at a moment, until when, and when it opens next.
 
-Every start, retry, reboot and batch asks anew: nothing here is remembered from one moment to the next, so
+Every start, retry, reboot and batch asks anew, and the answer depends on nothing that was remembered, so
 that no restart and no jump of a clock opens a window.
 """
 
@@ -19,38 +19,38 @@ from nodemanager.fleet.windows.spans import Span
 from nodemanager.kube.go import durations
 
 HORIZONS: Final = tuple(timedelta(days=days) for days in (8, 40, 400, 366 * 9))
-"""How far is looked ahead, until enough is found: 29 February may be eight years away."""
+"""How far to look ahead, in steps, until enough is found: 29 February may be eight years away."""
 _ENOUGH: Final = HORIZONS[2]
-"""One that is open so long is as good as always open."""
+"""A window that is open for so long counts as always open."""
 MANY: Final = 2000
-"""Openings that are looked at in one round."""
+"""How many openings one round looks at."""
 ROUNDS: Final = 16
-"""How often it is looked further before nobody does: a schedule of every minute has no end."""
+"""How often to look further before giving up: a schedule of every minute has no end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A time in which a window is open, without a break."""
+    """A span in which a window is open without a break."""
 
     start: datetime
     end: datetime | None
-    """None = not in sight."""
+    """None = no end is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """A window that can be asked; raises ValueError at the first question if it cannot be read."""
+    """A window that answers questions; the first question raises ValueError if the window cannot be read."""
 
     spec: WindowSpec
     calendars: Calendars = field(default_factory=dict)
 
     def opened(self, now: datetime) -> Opened | None:
-        """Return what is open now."""
+        """Return the span that is open now."""
         found = next(iter(self.following(now, 1)), None)
         return found if found is not None and found.start <= now else None
 
     def has_time(self, now: datetime, needed: timedelta = timedelta()) -> bool:
-        """Tell whether something that takes so long may be started now."""
+        """Tell whether work that takes so long may begin now."""
         found = self.opened(now)
         if found is None or found.end is None:
             return found is not None
@@ -69,7 +69,7 @@ class Calendar:
         return found[:count]
 
     def _looked(self, limits: Span, count: int) -> tuple[list[Span], datetime]:
-        """Return more than so many openings, if there are, and until when that is the whole truth."""
+        """Return more than so many openings, if there are, and until when the list is complete."""
         found: list[Span] = []
         begin = limits.start
         for _ in range(ROUNDS):
@@ -80,7 +80,7 @@ class Calendar:
         return found, begin
 
     def _within(self, limits: Span) -> tuple[list[Span], datetime]:
-        """Return the openings between two moments, and until when that is the whole truth."""
+        """Return the openings between two moments, and until when the list is complete."""
         complete = limits.end
         opened: list[Span] = [limits] if self.spec.always else []
         share = MANY // max(1, len(self.spec.schedules))

@@ -1,4 +1,4 @@
-"""When one exclusion shuts a window: days and times of a zone, or the events of a calendar."""
+"""When an exclusion closes a window: on days and times of a zone, or during the events of a calendar."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DAY: Final = timedelta(days=1)
 
 
 class CalendarKey(NamedTuple):
-    """Where a calendar is, and in which zone its days are meant."""
+    """Which calendar, and the time zone of its days."""
 
     name: str
     key: str
@@ -24,7 +24,7 @@ class CalendarKey(NamedTuple):
 
 
 Calendars = Mapping[CalendarKey, Sequence[Span] | str]
-"""The events of the calendars that are known, or why they cannot be read."""
+"""The events of the known calendars, or why one cannot be read."""
 
 
 class NoCalendar(ValueError):
@@ -32,7 +32,7 @@ class NoCalendar(ValueError):
 
 
 def calendar_of(exclusion: WindowExclusion, default_zone: str) -> CalendarKey | None:
-    """Return which calendar an exclusion means, if it means one."""
+    """Return the calendar that an exclusion names, if it names one."""
     if exclusion.calendar is None:
         return None
     zone = exclusion.time_zone or default_zone or "UTC"
@@ -42,7 +42,7 @@ def calendar_of(exclusion: WindowExclusion, default_zone: str) -> CalendarKey | 
 def excluded(
     exclusion: WindowExclusion, default_zone: str, opened: Sequence[Span], calendars: Calendars
 ) -> Iterator[Span]:
-    """Yield what an exclusion takes away from openings; raise ValueError for what cannot be read."""
+    """Yield the time that an exclusion takes away; raise ValueError for values that cannot be read."""
     zone = wall_clock.zone(exclusion.time_zone or default_zone or "UTC")
     where = calendar_of(exclusion, default_zone)
     if where is not None:
@@ -54,7 +54,7 @@ def excluded(
 
 
 def _days(opened: Sequence[Span], zone: tzinfo) -> Iterator[date]:
-    """Yield every day that has a part in openings, and the one before, which may reach into it; each once."""
+    """Yield every day that openings touch, and the day before, which may reach into it; each once."""
     done = date.min
     for start, end in opened:
         day, last = max(start.astimezone(zone).date() - _DAY, done), end.astimezone(zone).date()
@@ -82,7 +82,7 @@ def _is_meant(exclusion: WindowExclusion, day: date) -> bool:
 
 
 def _hours(exclusion: WindowExclusion, day: date, zone: tzinfo) -> Span:
-    """Return the time of a day that is meant; where the clock is turned, rather too much of it."""
+    """Return the excluded hours of a day; on days with a clock change, rather too much."""
     start, end = exclusion.start or "00:00", exclusion.end or "24:00"
     end_day = day + _DAY if end == "24:00" or end <= start else day
     end_time = time() if end == "24:00" else time.fromisoformat(end)

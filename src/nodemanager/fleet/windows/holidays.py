@@ -1,6 +1,6 @@
-"""The events of an iCalendar (RFC 5545), as spans: public holidays, change freezes, whatever people keep.
+"""The events of an iCalendar (RFC 5545) as spans: public holidays, change freezes and the like.
 
-Whoever may write a ConfigMap must not be able to keep the operator busy: what it may contain is bounded.
+A person who may write a ConfigMap must not be able to overload the operator, so its content is bounded.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 MAX_EVENTS: Final = 2000
 MAX_RECURRING: Final = 200
 FIRST_YEAR: Final = 1990
-"""What recurs is counted from its beginning on, one by one."""
+"""Recurring events are counted one by one from their beginning."""
 _PARTS: Final = {
     "DAILY": frozenset(("BYDAY",)),
     "WEEKLY": frozenset(("BYDAY",)),
     "MONTHLY": frozenset(("BYDAY", "BYMONTHDAY", "BYMONTH", "BYSETPOS")),
     "YEARLY": frozenset(("BYDAY", "BYMONTHDAY", "BYMONTH", "BYSETPOS", "BYWEEKNO", "BYYEARDAY")),
 }
-"""Rules that are read: none recurs more than daily, and none looks for a day that never comes for long."""
+"""Rules that are supported: none recurs more than daily, and none searches for days that rarely come."""
 
 
 class BadCalendar(ValueError):
-    """A text is no calendar, or one that asks for too much."""
+    """A text is no calendar, or needs too much work."""
 
 
 def events(text: str, limits: Span, zone: tzinfo) -> list[Span]:
-    """Return when something is in a calendar; days, and times without a zone, are those of `zone`.
+    """Return the spans of the events in a calendar; days, and times without a zone, are those of `zone`.
 
-    What is wrong is told without what is in the calendar: who reads it may not be allowed to read that.
+    Error messages do not quote the calendar: their reader may not be allowed to read it.
     """
-    # Ten MiB and a tenth of a second that nobody pays who has no calendar.
+    # 10 MiB and 0.1 s that an operator without a calendar does not pay.
     import recurring_ical_events
     from icalendar import Calendar
 
@@ -75,7 +75,7 @@ def _check_rule(rule: Mapping[str, Sequence[Any]]) -> None:
     often = str(next(iter(rule.get("FREQ", [])), "")).upper()
     parts = {part for part in rule if part.startswith("BY")}
     strange = parts - _PARTS.get(often, frozenset())
-    # Counted days of a month or year may never come, and no end keeps from looking for them.
+    # Counted days of a month or year may never come, and the search for them has no end.
     endless = "COUNT" in rule and parts and often in ("MONTHLY", "YEARLY")
     if often not in _PARTS or strange or endless:
         said = " with ".join([often or "never", *sorted(strange)])
@@ -83,7 +83,7 @@ def _check_rule(rule: Mapping[str, Sequence[Any]]) -> None:
 
 
 def _bound(event: Event, end: datetime) -> None:
-    """Have a rule end where nobody looks any further: a day that never comes is else looked for for ever."""
+    """Limit a rule to the time that is looked at: else the search for a day that never comes has no end."""
     last = end if isinstance(event.start, datetime) else end.date()
     for rule in event.rrules:
         if "COUNT" not in rule:

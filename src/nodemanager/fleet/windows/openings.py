@@ -1,4 +1,4 @@
-"""When one schedule of a window opens, and what clocks there say to it."""
+"""When one schedule of a window opens, and how changes of the clock affect that."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DAY: Final = timedelta(days=1)
 
 
 def weekdays(names: list[str]) -> frozenset[int]:
-    """Return days of the week as Python counts them; all of them if none is named."""
+    """Return days of the week as Python counts them; all days if none is named."""
     return frozenset(DAYS.index(name[:3].lower()) for name in names) or frozenset(range(7))
 
 

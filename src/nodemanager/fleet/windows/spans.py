@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """From a moment until before another."""
+    """From one moment until just before another."""
 
     start: datetime
     end: datetime
 
 
 def union(spans: Iterable[Span]) -> list[Span]:
-    """Return the same time as spans that neither overlap nor touch, in order."""
+    """Return the same time as ordered spans that neither overlap nor touch."""
     found: list[Span] = []
     for span in sorted(span for span in spans if span.start < span.end):
         if found and span.start <= found[-1].end:
@@ -26,7 +26,7 @@ def union(spans: Iterable[Span]) -> list[Span]:
 
 
 def without(spans: Iterable[Span], removed: Iterable[Span]) -> list[Span]:
-    """Return the time that is in the first and not in the second."""
+    """Return the time that is in the first but not in the second."""
     left, cuts = union(spans)[::-1], union(removed)[::-1]
     found: list[Span] = []
     while left:

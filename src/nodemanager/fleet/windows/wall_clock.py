@@ -1,6 +1,6 @@
-"""What a clock on the wall shows, as moments: also on the two nights on which somebody turns it.
+"""The times of a wall clock as moments, also in the two nights in which the clock changes.
 
-spring   02:30 is left out: it counts as the moment at which the hour is left out, which is 03:00
+spring   02:30 does not exist: it counts as the moment of the change, which is 03:00
 autumn   02:30 comes twice: the first one begins something, the second one ends it
 """
 
@@ -19,7 +19,7 @@ class UnknownZone(ValueError):
 
 
 class ClockReading(Enum):
-    """How often a clock on the wall shows a time on one day."""
+    """How often a wall clock shows a time on one day."""
 
     ONCE = "once"
     NEVER = "never"
@@ -38,7 +38,7 @@ def zone(name: str) -> tzinfo:
 
 
 def moment(day: date, at: time, where: tzinfo, *, last: bool = False) -> datetime:
-    """Return when the clock shows a time on a day; of two such moments the first one, or the last."""
+    """Return when the clock shows a time on a day; if it shows it twice, the first or the last moment."""
     local = datetime.combine(day, at, where)
     match shown(local):
         case ClockReading.ONCE:
@@ -60,7 +60,7 @@ def shown(local: datetime) -> ClockReading:
 
 
 def _change(local: datetime) -> datetime:
-    """Return the moment of the change of the clock that leaves out a time, to the second."""
+    """Return the moment of the clock change that leaves out a time, to the second."""
     before, after = (local.replace(fold=fold).astimezone(UTC) for fold in (1, 0))
     offset = before.astimezone(local.tzinfo).utcoffset()
     while after - before > _STEP:

@@ -1,4 +1,4 @@
-"""Hosts of edge sites: bonds, DRBD, Kairos. Imported only by agents that are told to look at these.
+"""Hosts of edge sites: bonds, DRBD, Kairos. Imported only by agents with --edge.
 
-Observers are functions of a root folder and a runner; what they parse, they parse in pure functions.
+Observers are functions of a root folder and a runner; they parse in pure functions.
 """

@@ -13,6 +13,16 @@
 # moment; every line goes on after a failure, because a bond that is put together again in the wrong mode is
 # better than one in pieces. Nothing that has to be done needs FOLDER to be writable. One at a time does it on
 # a host, whatever the bond: systemd-networkd, which is stopped for it, is the same for all.
+#
+# A flip has FOLDER as its descriptor 8, and so has all that it runs: by that, whoever puts the bond back finds
+# what hangs, and ends it. Times, in seconds:
+#
+#   35  the longest that systemd is waited for, for one answer: `ctl`
+#   60  the longest that one waits for another who changes a bond. From its last look at FOLDER/armed, a flip
+#       that goes on takes 55 at most: 5 for the bond, 35 until systemd-networkd is started, 15 until it sends.
+#       So one that is still there after 60 does not go on, and is ended. A flip waits less where its dead-man
+#       acts soon: NODEMANAGER_WAIT
+#   10  what is killed gets to be gone, before the bond is put back all the same
 set -u
 verb=$1 folder=$2 bond=$3 mode=$4 primary=$5 mac=$6 root=$7
 shift 7
@@ -21,6 +31,7 @@ runtime=$root/run/systemd/network
 net=$root/sys/class/net
 bonding=$net/$bond/bonding
 networkd=systemd-networkd.service
+ended=
 
 ctl() { # nothing is waited for without end: whatever became of it, a bond in pieces is put together
     timeout -k 5 30 systemctl "$@"
@@ -109,6 +120,7 @@ networkd_off() { # else it takes cards back that it sees leave; its socket would
 
 networkd_on() { # also what an earlier run stopped that was killed; it brings back addresses and routes
     [ ! -s "$folder/stopped" ] || stopped="$stopped $(cat "$folder/stopped")"
+    [ -z "$ended" ] || stopped="$stopped $networkd" # the disk may not have taken what that flip wrote down
     [ -z "$stopped" ] || ctl start $(printf '%s\n' $stopped | sort -u) || return 1
     [ ! -e "$folder/stopped" ] || rm -f "$folder/stopped" || :
 }
@@ -138,11 +150,16 @@ keep_sending() { # the kernel takes the card whose link is there first, and the 
     ! has_link "$1" # a dead cable is no failure of what is done here
 }
 
+may_change() { # a flip only as long as somebody would put it back: who hung may wake up when that is done
+    [ "$verb" != flip ] || [ -e "$folder/armed" ] || { echo "it was put back meanwhile" >&2; return 1; }
+}
+
 move() { # again when it is put back, as a card that somebody adds meanwhile keeps the mode as it is
     tries=3
     [ "$verb" != flip ] || tries=1
     while :; do
         networkd_off
+        may_change || return 1
         put_together "$@"
         is_so "$@" && return "$failed"
         tries=$((tries - 1))
@@ -158,7 +175,7 @@ change() {
         move "$@" || status=1
     fi
     if [ -d "$bonding" ] && ! primary_is_so; then
-        set_primary && primary_is_so || status=1
+        may_change && set_primary && primary_is_so || status=1
     fi
     networkd_on || status=1
     [ ! -d "$bonding" ] || keep_sending "$(sender)" || status=1
@@ -185,6 +202,31 @@ put_back_files() { # the power may go between two: no primary card is named for 
     return "$failed"
 }
 
+end_flips() { # each pass finds what the one before it was too early for; what is gone has no descriptors
+    left=10
+    while [ "$left" -gt 0 ]; do
+        there=
+        for one in /proc/[0-9]*/fd/8; do
+            # shellcheck disable=SC3013 # -ef: dash, bash and busybox have it
+            [ "$one" -ef "$folder" ] || continue
+            one=${one#/proc/}
+            there=1 ended=1
+            kill -KILL "${one%%/*}"
+        done
+        [ -n "$there" ] || return 0
+        left=$((left - 1))
+        sleep 1
+    done
+}
+
+take_turn() { # once it is ours, a flip of this bond only waits, or hangs; neither may go on when we are done.
+    # Who puts back another bond is left alone, however long that takes: nobody else would
+    late=
+    flock -w 60 9 || late=1
+    end_flips
+    [ -z "$late" ] || flock -w 10 9 || echo "somebody else has been changing a bond for a minute; going on" >&2
+}
+
 if [ "$verb" = restore ]; then
     [ -e "$folder/armed" ] || exit 0
     mv "$folder/armed" "$folder/fired" || [ -e "$folder/armed" ] || exit 0
@@ -193,13 +235,14 @@ fi
 [ ! -r "${folder%/*}" ] || exec 9<"${folder%/*}"
 case $verb in
 flip)
-    flock -w 60 9 || { echo "somebody else is changing a bond of this host" >&2; exit 4; }
+    exec 8<"$folder"
+    flock -w "${NODEMANAGER_WAIT:-60}" 9 || { echo "somebody else is changing a bond of this host" >&2; exit 4; }
     [ -e "$folder/armed" ] || { echo "nothing is armed, or it was put back" >&2; exit 3; }
     keep_primary_unsaid || exit 1
     change "$@"
     ;;
 restore | revert)
-    flock -w 60 9 || echo "somebody else has been changing a bond for a minute; going on" >&2
+    take_turn
     rm -f "$runtime"/*.network.d/zz-nodemanager-"$bond".conf
     put_back_files
     kept=$?

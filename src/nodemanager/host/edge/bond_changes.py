@@ -1,9 +1,9 @@
-"""Changes the mode of a bond in steps of which each may be the last that this process did.
+"""Changes the mode of a bond in steps; the process may be killed after any of them.
 
     stage -> arm -> flip -> commit        and from anywhere: revert, or the dead-man
 
-Every step looks how it is, does what is missing, and looks again: so each may be done again. `networkctl
-reload` is used nowhere: it succeeds, and leaves the mode of a bond as it is.
+Every step looks at the bond, does what is missing and looks again, so it may be repeated. `networkctl
+reload` is never used: it reports success, but does not change the mode of a bond.
 """
 
 from __future__ import annotations
@@ -33,11 +33,17 @@ from nodemanager.kube import times
 SETTLE: Final = 15.0
 """Seconds in which links come up again after a flip."""
 ADDRESSED: Final = 45.0
-"""Seconds in which systemd-networkd gives back addresses."""
+"""Seconds in which systemd-networkd configures the addresses again."""
 OVERDUE: Final = 60.0
-"""Seconds after which a dead-man whose time has come has acted, though it could not write that down."""
+"""Seconds after which an expired dead-man has acted for certain, even if it could not record that."""
 RESERVE: Final = 20
-"""Seconds that have to be left until the dead-man acts for a flip to begin."""
+"""Seconds that have to be left until the dead-man acts for a flip to begin: a good one is then not in vain.
+
+It takes 10 at most until systemd-networkd has ended, and 5 for the bond itself; and the shortest deadline is
+30. One that takes longer is taken back, and ended if it hangs: bond.sh says how.
+"""
+TURN: Final = 60
+"""The most seconds that a flip waits for another one; fewer, so that RESERVE is left when it has its turn."""
 Evidence = dict[str, str]
 
 
@@ -52,9 +58,9 @@ class BondChanges:
     tree: Tree
     state: str
     run: Runner
-    """Runs programs inside of the root."""
+    """Runs programs inside the root."""
     prefix: str = ""
-    """What a program has to put before a path of the host; nothing, as it runs inside of its root."""
+    """What a program has to put before a path of the host; empty, as programs run inside the root."""
     boot_id: Callable[[], str] = current_boot
     uptime: Callable[[], float] = seconds_since_boot
     now: Callable[[], datetime] = _now
@@ -146,11 +152,14 @@ class BondChanges:
         left = arming.until - self.uptime()
         if found.mode != plan.mode and left < RESERVE:
             raise HostError(f"cannot flip {bond}: the dead-man acts in {left:.0f} s; arm it anew")
+        wait = TURN if found.mode == plan.mode else max(1, min(TURN, int(left) - RESERVE))
         command = deadman.script(self.prefix + record.folder, "flip", plan, self.prefix)
-        ended = await self.run(command, timeout=seconds, finish=True)
+        ended = await self.run(command, timeout=seconds, finish=True, env={"NODEMANAGER_WAIT": str(wait)})
+        self._need_untaken(record)
         if (why := await self._awaited(plan, leases=False)) or ended.returncode:
             said = ended.stderr.decode("utf-8", "replace").strip()[-512:]
             raise HostError(f"cannot flip {bond}: {why or f'exit status {ended.returncode}'}: {said}")
+        self._need_untaken(record)
         return {"modeBefore": plan.before_mode, "modeAfter": plan.mode, "deadline": arming.deadline}
 
     async def commit(self, bond: str, mode: str) -> Evidence:
@@ -173,10 +182,10 @@ class BondChanges:
         return {"mode": plan.mode, "written": ", ".join(written)[:256], "files": bond_records.digest(live)}
 
     async def _need_power(self, record: BondRecord, plan: BondPlan, found: BondState) -> None:
-        """Put back what was taken from the dead-man before the power went, and before all files were there.
+        """Put the bond back if power was lost after the commit was decided, before all files were installed.
 
-        Else what was decided stays so: a cable that is pulled later is no reason to have one end in another
-        mode than the other.
+        Otherwise the commit stands: if a cable is pulled later, that is no reason to have the two ends in
+        different modes.
         """
         if found.mode == plan.mode or not bond_files.missing(self.tree, record):
             return
@@ -188,10 +197,10 @@ class BondChanges:
         )
 
     async def revert(self, bond: str) -> Evidence:
-        """Put back files and mode now, whoever has begun to; nothing staged is nothing to put back.
+        """Put back files and mode now, even if that was begun before; without a staged plan there is no work.
 
-        A cable that is dead is told, and is no failure: it may be why this is taken back, and nothing that
-        could be done again brings it to life.
+        A dead cable is reported but is no failure: it may be the reason for the revert, and another try would
+        not repair it.
         """
         record = self.record(bond)
         plan = record.plan()
@@ -221,6 +230,12 @@ class BondChanges:
         if arming is None or not await deadman.waits(self.run, arming.unit):
             raise HostError(f"cannot go on with {record.bond}: no dead-man waits ({record.phase()}); arm it")
         return arming
+
+    def _need_untaken(self, record: BondRecord) -> None:
+        """Raise if the dead-man took a flip while it was made; one that cannot write that down acts, too."""
+        arming = self._armed(record)
+        if arming is None or self.uptime() >= arming.until:
+            raise HostError(f"cannot flip {record.bond}: the dead-man took it meanwhile ({record.phase()})")
 
     def _armed(self, record: BondRecord) -> Arming | None:
         """Return the dead-man of this boot."""

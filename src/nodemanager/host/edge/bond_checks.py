@@ -1,4 +1,4 @@
-"""How a bond differs from what it shall be; pure."""
+"""How a bond differs from its wanted state. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts the files of a change in their place, below /etc."""
+"""Installs the files of a change below /etc."""
 
 from __future__ import annotations
 

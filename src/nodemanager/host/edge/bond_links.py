@@ -1,7 +1,7 @@
 """What is on a bond: its VLANs, and the addresses that it and they have.
 
-Addresses that files of systemd-networkd give have to be back after a flip. Others belong to somebody else,
-who may move them meanwhile, as keepalived does; in place of one that was lent, another one will do.
+Addresses from files of systemd-networkd must be back after a flip. Others belong to other programs,
+which may move them meanwhile, as keepalived does; a leased address may be replaced by another one.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _MAX_VLANS: Final = 64
 
 
 class LinkAddress(msgspec.Struct, frozen=True):
-    """An address of a link, as `ip` tells it."""
+    """An address of a link, as `ip` reports it."""
 
     family: str = ""
     local: str = ""
     prefixlen: int = 0
     dynamic: bool = False
-    """It ends by itself, as what DHCP gives."""
+    """Whether it expires, such as one from DHCP."""
 
 
 class _Link(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Looks whether a bond is as it shall be, or as it was, with all that is on it."""
+"""Checks whether a bond is as it should be, or as it was, including its VLANs and addresses."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class BondLooks:
         return bond_checks.misplaced(found, plan, plan.before_mode) or switched
 
     def told(self, plan: BondPlan) -> dict[str, str]:
-        """Return how a bond that was put back still differs without a failure: dead cables, who sends."""
+        """Return differences of a restored bond that are no failure: dead cables, and the active card."""
         found = links.read_bond(self.root, plan.bond)
         dead = bond_checks.down(found, plan, links.with_link(self.root, found))
         said = {"down": ", ".join(dead)} if dead else {}

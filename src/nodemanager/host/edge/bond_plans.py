@@ -1,4 +1,4 @@
-"""What a change of a bond is, and how far it is; kept on disk, where agents of another version read it."""
+"""A change of a bond and its progress; on disk, where agents of another version read it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Phase(StrEnum):
-    """How far a change is."""
+    """The progress of a change."""
 
     STAGED = "Staged"
     ARMED = "Armed"
@@ -16,7 +16,7 @@ class Phase(StrEnum):
     COMMITTED = "Committed"
     REVERTED = "Reverted"
     RESTORING = "Restoring"
-    """It is being put back, or who did that was killed."""
+    """The bond is being put back, or the process that did so was killed."""
     RESTORE_FAILED = "RestoreFailed"
 
 
@@ -27,13 +27,13 @@ class LinkBefore(msgspec.Struct, frozen=True):
     mtu: int = 0
     up: bool = False
     addresses: tuple[str, ...] = ()
-    """Those that files of systemd-networkd give it, with the length of their prefix."""
+    """Addresses that files of systemd-networkd give it, with their prefix length."""
     leased: bool = False
-    """Whether it had an address of IPv4 for a time, as by DHCP."""
+    """Whether it had a leased IPv4 address, such as one from DHCP."""
 
 
 class BondPlan(msgspec.Struct, frozen=True):
-    """What is changed."""
+    """The content of a change."""
 
     bond: str
     mode: str
@@ -42,13 +42,13 @@ class BondPlan(msgspec.Struct, frozen=True):
     primary: str = ""
     before_primary: str = ""
     up: tuple[str, ...] = ()
-    """Cards whose link was up when it was staged: they have to come back."""
+    """Cards whose link was up when the change was staged: they must come back."""
     mac: str = ""
-    """The address of the bond, which it loses with its last card."""
+    """The MAC address of the bond, which it loses with its last card."""
     active: str = ""
-    """The card that did send, which is to do so again; empty = none did, or a primary card decides."""
+    """The card that was active, which must be active again; empty = none was, or a primary card decides."""
     links: tuple[LinkBefore, ...] = ()
-    """The bond and its VLANs; empty in what an agent of the version before staged."""
+    """The bond and its VLANs; empty in plans that an agent of the previous version staged."""
 
 
 class Arming(msgspec.Struct, frozen=True):

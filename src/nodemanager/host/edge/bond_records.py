@@ -1,12 +1,12 @@
-"""A change of a bond on disk: what was, what shall be, and how far it is; one folder for each bond.
+"""A change of a bond on disk: the former state, the wanted one, and the progress; one folder for each bond.
 
 plan.json            what is changed; written last, so that without it there is no change
 before/  absent/     files as they were, and names of those that were not there
-staged/              files as they shall be
-active               the card that did send, for bond.sh; not there where no mode says so
+staged/              files as they should be
+active               the card that was active, for bond.sh; missing if no mode has one
 bond.sh              what changes the mode and puts everything back
 armed                the dead-man waits; taken by one rename: to `fired` by the dead-man, to `committed` or
-                     `reverted` by us; so only one of them has its way
+                     `reverted` by us; so only one of them succeeds
 restored             how putting back ended, as bond.sh writes it
 """
 
@@ -149,9 +149,9 @@ class BondRecord:
         return False
 
     def take(self, name: str) -> bool:
-        """Take `armed`; False = somebody else has taken it, or it was not there."""
+        """Take `armed`; False = another process has taken it, or it was not there."""
         if name == COMMITTED and self._has_fired():
-            return False  # who armed it anew meanwhile was killed before it saw that
+            return False  # a process that armed it anew was killed before it saw that
         try:
             os.rename(self.path / ARMED, self.path / name)  # noqa: PTH104 - as the dead-man does
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a change of a bond would be; what could not be put back as it was is refused by name."""
+"""Prepares a change of a bond; it refuses, by name, settings that could not be restored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nodemanager.host.edge.bond_plans import BondPlan
 
 NO_PRIMARY: Final = "None"
 WITHOUT_ARP: Final = ("802.3ad", "balance-tlb", "balance-alb")
-"""Modes in which the kernel does not look at links by ARP: it forgets that it did."""
+"""Modes in which the kernel does not check links by ARP: it loses that setting."""
 _ALWAYS: Final = "always"
 
 

@@ -1,7 +1,7 @@
-"""Which files Kairos writes at every boot, and who has the last word: of two that write one path, the later.
+"""Which files Kairos writes at every boot; of two writes to one path, the later one wins.
 
 Stages come one after another. In each, folders are read in their order, and files in that of their names. A
-command that names a path may write it, and a file that cannot be read, too: nobody can tell.
+command that names a path may write it, and so may an unreadable file: then the result is unknown.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from nodemanager.kube import manifests
 OEM: Final = "/oem"
 FOLDERS: Final = ("/system/oem", OEM, "/usr/local/cloud-config")
 STAGES: Final = ("rootfs", "initramfs", "fs", "boot", "network", "reconcile")
-"""Those of a boot; others are run when somebody upgrades or resets."""
+"""The stages of a boot; others run when a user upgrades or resets the host."""
 _PARTS: Final = {"before": -1, "after": 1}
 _CLOUD_INIT: Final = "boot"
-"""The stage in which files of cloud-init's own words are written."""
+"""The stage in which files from cloud-init's own keywords are written."""
 _ENDS: Final = (".yaml", ".yml")
 _CANNOT: Final = "cannot tell what is written at boot"
 _MAX_FILES: Final = 512
@@ -30,7 +30,7 @@ _MAX_BYTES: Final = 4 * 1024 * 1024
 
 
 class BootMoment(NamedTuple):
-    """When something is written; the greatest has the last word."""
+    """The moment of a write; the greatest one wins."""
 
     stage: int
     folder: int
@@ -43,9 +43,9 @@ class BootWrite(NamedTuple):
     when: BootMoment
     path: str
     by: str
-    """The file that says so."""
+    """The file that declares it."""
     text: str | None = None
-    """What is written; None = nobody can tell."""
+    """The written text; None = unknown."""
 
 
 def moment(by: str, stage: str) -> BootMoment | None:
@@ -104,7 +104,7 @@ def _named(commands: Any, paths: Collection[str]) -> list[str]:
 
 
 def on_host(tree: Tree, paths: Collection[str]) -> list[BootWrite]:
-    """Return who writes some paths at boot on a host."""
+    """Return what writes these paths when the host boots."""
     found: list[BootWrite] = []
     for by, text in _texts(tree):
         if not any(one.rpartition("/")[2] in text for one in paths):

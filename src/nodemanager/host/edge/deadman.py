@@ -1,7 +1,6 @@
 """The dead-man: a transient timer of systemd that puts a bond back. It needs neither the agent nor the API.
 
-It is gone with a reboot. So is what it is for: files are put in place only when a change is committed, and a
-host that boots before has its bond as it was.
+A reboot removes the timer. It also undoes an uncommitted change, because files are installed only on commit.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from nodemanager.host.process.runner import CommandNotFound
 PREFIX: Final = "nodemanager-deadman"
 _TIMEOUT: Final = 30.0
 _BACK: Final = 300.0
-"""Seconds in which a bond is put back, with tries that fail, and one who does the same for another bond."""
+"""Time to put a bond back, in seconds, including retries and waiting for another bond's restore."""
 _DIGITS: Final = 8
 
 
@@ -74,5 +73,5 @@ async def disarm(run: Runner, unit: str) -> None:
 
 
 async def disarm_all(run: Runner, bond: str) -> None:
-    """Stop all timers of a bond, also those of which nothing is written down: who started one was killed."""
+    """Stop all timers of a bond, also unrecorded ones, whose process was killed after it started them."""
     await disarm(run, f"{PREFIX}-{bond}-{'?' * _DIGITS}")

@@ -1,4 +1,4 @@
-"""DRBD of a host, 8.4 and 9 behind one model: how it is now, and what may be concluded from that."""
+"""DRBD of a host, 8.4 and 9 in one model: its present state, and what follows from that."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _TIMEOUT: Final = 20.0
 _MAX_NUMBER: Final = 2**63 - 1
 CONNECTED, ESTABLISHED, UP_TO_DATE, NO = "Connected", "Established", "UpToDate", "no"
 MAX_ENTRIES: Final = 2048
-"""Resources, volumes and peers together in a status, which has to fit beside all else that it says."""
+"""The most resources, volumes and peers together in a status, which has other content, too."""
 
 
 async def observe(root: str | Path, run: Runner) -> DrbdState | None:
-    """Return how DRBD is; None where its module is not loaded. What cannot be told is an `error`."""
+    """Return the state of DRBD; None if its module is not loaded. Unreadable parts are an `error`."""
     text = _proc(root)
     if text is None:
         return None
@@ -97,7 +97,7 @@ def _proc(root: str | Path) -> str | None:
 
 
 def bounded(version: str, found: list[DrbdResource]) -> DrbdState:
-    """Return what a status has room for: of too many, those that are unwell first; pure."""
+    """Return what a status has room for: of too many, those that are unwell first; the rest as numbers."""
     kept: list[DrbdResource] = []
     room = MAX_ENTRIES
     single = {one.name: one for one in map(_cut, found)}
@@ -107,7 +107,11 @@ def bounded(version: str, found: list[DrbdResource]) -> DrbdState:
             break
         kept.append(one)
     kept.sort(key=lambda one: one.name)
-    return DrbdState(version=version, resources=kept, omitted=len(found) - len(kept))
+    omitted = len(found) - len(kept)
+    unwell = sum(bool(unclean(one)) for one in found) - sum(bool(unclean(one)) for one in kept)
+    return DrbdState(
+        version=version, resources=kept, omitted=omitted, omitted_unwell=max(0, unwell) if omitted else None
+    )
 
 
 def _cut(one: DrbdResource) -> DrbdResource:

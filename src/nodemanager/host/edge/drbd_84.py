@@ -1,6 +1,6 @@
-"""DRBD 8.4: one peer, and its whole state in /proc/drbd, by minor number; pure.
+"""DRBD 8.4: one peer, and its whole state in /proc/drbd, by minor number. Pure.
 
-Its `cs` is connection and replication in one, which are told apart here as 9 does: Connected is Connected and
+Its `cs` combines connection and replication; here they are separated as in 9: Connected is Connected and
 Established, WFConnection is Connecting, SyncSource is Connected and SyncSource.
 """
 
@@ -21,7 +21,7 @@ from nodemanager.api.common.edge_state import (
 )
 
 PEER: Final = "peer"
-"""What the one connection is called there."""
+"""The name of the one connection there."""
 NAMES: Final = ("drbdsetup", "status", "all", "--verbose", "--statistics", "--color=never")
 _ROW: Final = re.compile(
     r"^ *(?P<minor>\d+): cs:(?P<cs>\w+)(?: ro:(?P<ro>\w+)/(?P<peer_ro>\w+) ds:(?P<ds>\w+)/(?P<peer_ds>\w+)"
@@ -29,7 +29,7 @@ _ROW: Final = re.compile(
 )
 _OOS: Final = re.compile(r"\boos:(\d+)")
 _DONE: Final = re.compile(r"(?:sync'ed|verified): *[\d.]+% \((\d+)/(\d+)\)")
-"""What is left, of what: the percentage in front of it is wrong, as seen with 8.4.11."""
+"""The remaining and the total amount: the percentage before them is wrong, as seen with 8.4.11."""
 _UNCONFIGURED: Final = "Unconfigured"
 _CONNECTIONS: Final = {
     **{one: one for one in ("StandAlone", "Disconnecting", "Unconnected", "Timeout", "BrokenPipe",
@@ -38,11 +38,11 @@ _CONNECTIONS: Final = {
 }  # fmt: skip
 _CONNECTED, _ESTABLISHED, _OFF = "Connected", "Established", "Off"
 _PAUSES: Final = ((3, "u", "user"), (2, "p", "peer"), (1, "a", "dependency"))
-"""Place of a flag, its letter, and who has paused the resync."""
+"""The place of a flag, its letter, and who has paused the resync."""
 
 
 class Minor(NamedTuple):
-    """Where a minor number belongs."""
+    """The resource and volume of a minor number."""
 
     resource: str
     volume: int

@@ -22,7 +22,7 @@ _WHY: Final = ("user", "no-data", "fencing", "quorum")
 
 
 class _Kebab(msgspec.Struct, frozen=True, rename="kebab"):
-    """What drbdsetup prints has names with dashes."""
+    """Names in the output of drbdsetup have dashes."""
 
 
 class _Device(_Kebab, frozen=True):

@@ -1,6 +1,6 @@
-"""What is done to a resource of DRBD: resyncs paused and resumed by the flag of this host, and a verify.
+"""Actions on a resource of DRBD: pause and resume resyncs by the flag of this host, and verify.
 
-By drbdsetup, which needs no configuration: under LINSTOR that is the satellite's, and drbdadm cannot see it.
+They use drbdsetup, which needs no configuration: under LINSTOR only the satellite has it, not drbdadm.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from nodemanager.host.edge.drbd_verify import VERIFYING, Heard
 
 PAUSE, RESUME, VERIFY = "pause-sync", "resume-sync", "verify"
 WHOLE: Final = "--start=0"
-"""Else a verify goes on where an earlier one was broken off, and says nothing of what was before."""
+"""Without it, a verify continues where an earlier one was interrupted, and does not cover what was before."""
 USER: Final = "user"
 POLL: Final = 2.0
 UNHEARD: Final = 15
-"""Looks that find a verify over until somebody has to have heard that it is."""
+"""How many looks may find a verify ended before its end must have been reported."""
 _TIMEOUT: Final = 30.0
 
 
 class Target(NamedTuple):
-    """A volume on a peer, as drbdsetup is told of it."""
+    """A volume on a peer, in the form that drbdsetup needs."""
 
     minor: int
     node: int
@@ -125,14 +125,14 @@ class DrbdControl:
 
 
 def command(version: str, verb: str, name: str, target: Target) -> list[str]:
-    """Return how drbdsetup is told; 8.4 knows a minor number, 9 a resource, a peer and a volume; pure."""
+    """Return the arguments of drbdsetup: a minor number for 8.4; resource, peer and volume for 9. Pure."""
     if version == "8":
         return ["drbdsetup", verb, str(target.minor)]
     return ["drbdsetup", verb, name, str(target.node), str(target.volume)]
 
 
 def all_targets(found: DrbdResource) -> list[Target]:
-    """Return the volumes on all peers; raises HostError where there is nobody to talk to."""
+    """Return the volumes on all peers; raises HostError if there is no peer."""
     minors = {one.volume: one.minor for one in found.volumes}
     there = [Target(minors.get(one.volume, 0), peer.node_id, one.volume)
              for peer in found.peers for one in peer.volumes]  # fmt: skip

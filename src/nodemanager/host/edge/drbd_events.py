@@ -1,6 +1,6 @@
-"""Hears from DRBD that something changed; what, is then read anew.
+"""Hears from DRBD that something changed; the new state is then read separately.
 
-So lines that were lost, or came in an odd order, do no harm. Progress is in none of them.
+So lines that are lost or in the wrong order do no harm. They do not contain progress.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from nodemanager.host.process.runner import RunError
 log = logging.getLogger(__name__)
 EVENTS: Final = ("drbdsetup", "events2", "all")
 AGAIN: Final = 30.0
-"""Seconds after which a stream that ended, or never began, is tried again."""
+"""Seconds after which a stream that ended, or never began, is started again."""
 _NEWS: Final = frozenset((b"create", b"change", b"destroy", b"rename"))
 _VERBS: Final = ("exists", "create", "change", "destroy")
 
 
 class DrbdEvent(NamedTuple):
-    """A line that says how something is, or what became of it."""
+    """A line about the state of something, or about an event."""
 
     verb: str
     kind: str
-    """Resource, device, connection or peer-device; of the end of the first part, a dash."""
+    """Resource, device, connection or peer-device; a dash marks the end of the first part."""
     fields: dict[str, str]
 
     def number(self, name: str) -> int:
@@ -56,7 +56,7 @@ def is_news(line: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DrbdEvents:
-    """Follows DRBD as long as its module is there."""
+    """Follows DRBD while its module is loaded."""
 
     root: str | Path
     follow: Follower
@@ -77,7 +77,7 @@ class DrbdEvents:
                 if why != told:
                     log.warning("%s; DRBD is looked at now and then only", why)
                 told = why
-                self.changed()  # what was said meanwhile nobody heard
+                self.changed()  # changes meanwhile were not heard
             await asyncio.sleep(self.again)
 
     async def _followed(self) -> str:

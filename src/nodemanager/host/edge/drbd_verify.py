@@ -1,4 +1,4 @@
-"""Hears how a verify goes: between two looks at a resource its connection may be gone and back.
+"""Follows a verify by events, because a connection may be lost and restored between two looks.
 
 DRBD does not say that a verify was broken off. One that was leaves a resource connected and in sync, with
 what differed resynced, or never compared. So the lines of events2, which come in order, have to say that it
@@ -22,23 +22,23 @@ VERIFYING: Final = ("VerifyS", "VerifyT")
 _UNBROKEN: Final = (*VERIFYING, drbd.ESTABLISHED)
 _TIMEOUT: Final = 30.0
 Key = tuple[int, int]
-"""Node and volume of what is compared."""
+"""The node and volume of a comparison."""
 
 
 @dataclass(slots=True)
 class Heard:
-    """What was heard of a resource since somebody listens."""
+    """The events of a resource since listening began."""
 
     resource: str
     compared: frozenset[Key]
     broken: str = ""
-    """Why what was compared counts no longer."""
+    """Why the comparison does not count any more."""
     begun: set[Key] = field(default_factory=set)
-    """What is being compared."""
+    """Comparisons that are running."""
     over: set[Key] = field(default_factory=set)
-    """What was compared to the end."""
+    """Comparisons that reached their end."""
     _complete: bool = False
-    """Whether all lines were heard that say how it was at first."""
+    """Whether all lines about the initial state were heard."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def hear(self, line: bytes) -> None:

@@ -27,7 +27,7 @@ from nodemanager.api.common.edge_state import (
 from nodemanager.host.base import HostError, Runner
 
 _NAME: Final = re.compile(f"[!-.0-~]{{1,{MAX_LINK_NAME}}}")
-"""Of links that are told of: the kernel takes any byte for a name, and a status does not."""
+"""Names of links that are reported: the kernel accepts any byte in a name, and a status does not."""
 _MAC: Final = re.compile(r"[0-9a-f:]{0,59}")
 NET: Final = "sys/class/net"
 VLANS: Final = "proc/net/vlan/config"
@@ -41,7 +41,7 @@ SHOW_VLANS: Final = ("ip", "-j", "-d", "link", "show", "type", "vlan")
 
 
 class NetworkState(NamedTuple):
-    """What is seen of the network."""
+    """The observed network."""
 
     links: list[LinkState]
     bonds: list[BondState]
@@ -49,7 +49,7 @@ class NetworkState(NamedTuple):
 
 
 class VlanTag(NamedTuple):
-    """Which VLAN a link is, and of which other link."""
+    """The number of a VLAN link, and the link below it."""
 
     id: int
     link: str

@@ -1,4 +1,4 @@
-"""Proves a link as a whole: pings of which none may be lost, as large as its MTU and in one piece."""
+"""Proves a link as a whole: by pings of full MTU size, not fragmented, none of which may be lost."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from nodemanager.host.process.runner import tail
 
 INTERVAL: Final = 0.2
 BURST: Final = 10
-"""Pings that are sent at once. A bond in balance-rr takes its cards in turn: if both ends ping each other,
-all pings of one may leave by one card and all its answers by the other, so that one sees no dead card."""
+"""Pings that are sent at once. A bond in balance-rr uses its cards in turn: if both ends ping each other, all
+pings of one may leave by one card and all its answers by the other, which hides a dead card."""
 _HEADERS: Final = {4: 28, 6: 48}
 _RESULT: Final = re.compile(r"(\d+) packets transmitted, (\d+) (?:packets )?received")
 
@@ -24,7 +24,7 @@ class Loss(NamedTuple):
     sent: int
     received: int
     size: int
-    """Bytes of each, as a whole; 0 = small ones."""
+    """Bytes of each ping in total; 0 = small ones."""
 
     def words(self) -> str:
         """Return it for people."""

@@ -1,4 +1,4 @@
-"""Files of systemd-networkd that make a bond: found, and edited for another mode; pure but for reading."""
+"""Files of systemd-networkd that make a bond: found, and edited for another mode. Pure except for reading."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nodemanager.host.base import HostError
 ETC: Final = "/etc/systemd/network"
 FOLDERS: Final = (ETC, "/run/systemd/network", "/usr/local/lib/systemd/network", "/usr/lib/systemd/network",
                   "/lib/systemd/network")  # fmt: skip
-"""Of files with the same name, that of the first folder counts."""
+"""If several folders have a file of one name, the one in the first folder counts."""
 WITH_PRIMARY: Final = ("active-backup", "balance-tlb", "balance-alb")
 _NAME: Final = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_.@:-]{0,120}\.(netdev|network)")
 _MAX_FILES: Final = 512
@@ -29,7 +29,7 @@ class Setting(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A file that counts."""
+    """A file that takes effect."""
 
     path: str
     text: str

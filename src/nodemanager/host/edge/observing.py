@@ -1,4 +1,4 @@
-"""All that is looked at on a host of an edge site, in one go; what fails hides nothing else."""
+"""Observes everything on a host of an edge site in one go; a failure of one part does not hide the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nodemanager.kube import wording
 
 
 async def observe(root: str | Path, run: Runner) -> EdgeState:
-    """Return how links, bonds, VLANs, DRBD and boot are now; without a time, which whoever compares sets."""
+    """Return the state of links, bonds, VLANs, DRBD and boot; the comparing caller adds the time."""
     network, storage = await asyncio.gather(_network(root, run), drbd.observe(root, run))
     seen, error = network
     return EdgeState(

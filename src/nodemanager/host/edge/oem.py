@@ -1,4 +1,4 @@
-"""Files in /oem of Kairos: made of what is committed for a bond, checked, and written only when different."""
+"""Files in /oem of Kairos, made of what is committed for a bond; checked, and written only if different."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from nodemanager.host.process.runner import CommandNotFound
 from nodemanager.host.state import state_files
 
 STAGE: Final = "initramfs"
-"""Before networkd begins."""
+"""This stage comes before networkd begins."""
 MODE: Final = 0o600
 REPLACED: Final = "\ufffd"
-"""What stands for a byte that is no text."""
+"""Stands for a byte that is no text."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _ODD: Final = re.compile("[\x7f-\uffff]")
-"""Some of these end a line in YAML, or are nothing that may stand in it."""
+"""Some of these end a line in YAML, others are not allowed there."""
 _TIMEOUT: Final = 60.0
 
 
@@ -40,12 +40,12 @@ class BootFile(NamedTuple):
 
 
 class BootMode(NamedTuple):
-    """What a bond becomes at the next boot."""
+    """The mode of a bond after the next boot."""
 
     by: str
-    """The file that has the last word."""
+    """The file that decides it."""
     mode: str
-    """Empty: nobody can tell."""
+    """Empty: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 A frame says how many its sender has heard of one run of its peer on that card, so each side learns about both
 directions, and nothing that was heard before a run began proves it. Sockets that are bound to a card also get
-what the bond above it drops, so cards that are backup are proven, too. It proves cables and switches, and
-nothing about the bond; and nobody's honesty: who is on the same cable can send such frames.
+what the bond above it drops, so backup cards are proven, too. It proves only cables and switches, not
+the bond, and not the sender: every machine on the same cable can send such frames.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from nodemanager.host.base import HostError, NotSupported
 from nodemanager.host.edge import links
 
 ETHER_TYPE: Final = 0x88B5
-"""What IEEE 802 leaves to experiments within a site."""
+"""The EtherType that IEEE 802 reserves for experiments within a site."""
 INTERVAL: Final = 0.1
 LINGER: Final = 2.0
-"""Seconds for which frames are sent when all is proven, so that the peer has what it needs, too."""
+"""Seconds for which frames are still sent after all is proven, so that the peer gets its proof, too."""
 _MAGIC: Final = b"nmp1"
 _BODY: Final = struct.Struct("!4s8s8s8s8s16sII")
 _RUN: Final = 8
@@ -39,14 +39,14 @@ OpenSocket = Callable[[str], socket.socket]
 
 
 class Frame(NamedTuple):
-    """What a frame says."""
+    """The content of a frame."""
 
     session: bytes
     host: bytes
     run: bytes
-    """Of a card of the sender: another one each time it begins."""
+    """An id of a card's run at the sender: a new one each time it begins."""
     echo: bytes
-    """The run of a card of a peer that `heard` is about: on a switch, several cards are heard by one."""
+    """The run of a peer's card that `heard` is about: through a switch, one card hears several."""
     card: str
     number: int
     heard: int
@@ -54,7 +54,7 @@ class Frame(NamedTuple):
 
 @dataclass(slots=True)
 class PeerProof:
-    """What is known of one card, and one run of one card of a peer."""
+    """The facts about one card, and one run of a peer's card."""
 
     heard: int = 0
     heard_there: int = 0
@@ -68,11 +68,11 @@ class PeerProof:
 
 @dataclass(slots=True)
 class CardProof:
-    """What is known of one card."""
+    """The facts about one card."""
 
     sent: int = 0
     peers: dict[bytes, PeerProof] = field(default_factory=dict)
-    """By their runs."""
+    """By run."""
 
     @property
     def best(self) -> PeerProof:
@@ -178,7 +178,7 @@ class FrameProbe:
     interval: float = INTERVAL
     linger: float = LINGER
     own: bytes = field(default_factory=lambda: os.urandom(_RUN))
-    """What the runs of cards are made of."""
+    """The base of the ids of card runs."""
 
     async def run(self, bond: str, seconds: float, least: int = 0) -> Mapping[str, CardProof]:
         """Send and listen until every card is proven, or the time is up; return what is known of each.

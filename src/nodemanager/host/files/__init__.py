@@ -1,1 +1,1 @@
-"""Files of the host: seen, staged, put in place, kept; safe beside anybody who can write there, too."""
+"""Files of the host: observed, staged, installed and kept; safely, even if users can write there, too."""

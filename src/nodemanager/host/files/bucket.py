@@ -67,9 +67,9 @@ class KeptBackup(NamedTuple):
 
     digest: str
     device: int
-    """Where it is; it is a backup only if that can be synced."""
+    """The filesystem that it is on; it counts as a backup only after a sync of that."""
     mode: int
-    """The mode of the very file that was copied."""
+    """The mode of the copied file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Bucket:
     ) -> None:  # fmt: skip
         self._tree = tree
         self._pinned = pinned
-        """Returns the digests of what is kept however old it is: something may have to be put back to it."""
+        """Returns the digests of contents that are kept at any age, because they may have to be restored."""
         self.folder = folder
         self._limits = limits or BucketLimits()
         self._clock = clock
@@ -117,7 +117,7 @@ class Bucket:
     def keep(self, place: Place, unsynced: Unsynced) -> KeptBackup | None:
         """Copy a file into the bucket; None if it is larger than what is kept, which the log says.
 
-        The copy is in `unsynced` afterwards: who replaces the file makes both durable at once.
+        The copy is in `unsynced` afterwards: the caller that replaces the file syncs both at once.
         """
         source = file_facts.open_file(place)
         try:
@@ -268,7 +268,7 @@ def _time(backup: Backup) -> float:
     try:
         return datetime.fromisoformat(backup.meta.backed_up_at).timestamp()
     except ValueError:
-        return 0.0  # nobody knows how old it is: too old
+        return 0.0  # the age is unknown: too old
 
 
 def _short(path: str) -> str:

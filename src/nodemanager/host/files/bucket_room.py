@@ -1,7 +1,7 @@
-"""How much of the disk backups may take: in all, and those of one user's files.
+"""How much of the disk backups may use: in total, and for the files of one user.
 
-A user who may put files where they are replaced or purged chooses what is kept, and how much of it. So what
-she causes goes first, and at the expense of her own backups: root's are not pushed out by hers.
+A user who may put files where they are replaced or purged decides what is kept, and how much. So
+backups of users are removed first, each at the expense of the same user: they never push out those of root.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 BLOCK: Final = 4096
-"""What the small file beside a backup takes, that says whose it is."""
+"""The size of the small file beside a backup that says whose it is."""
 SPARE: Final = 0.1
-"""How much is freed beyond what is needed, so that not every backup has to look at all others."""
+"""How much more is freed than needed, so that not every new backup has to look at all others."""
 
 
 class Holding(NamedTuple):
-    """One backup, as far as its room matters."""
+    """The facts about one backup that matter for its room."""
 
     owner: int
     since: str
     size: int
     name: tuple[str, str]
-    """Digest and path: which one it is."""
+    """Its id: digest and path."""
 
 
 def room(found: os.stat_result) -> int:
-    """Return what a backup counts for: holes count, too, for whoever reads or copies it has to read them."""
+    """Return the size that counts for a backup: holes count, too, because a reader has to read them."""
     return max(found.st_size, found.st_blocks * 512) + BLOCK
 
 
@@ -38,7 +38,7 @@ class Caps:
 
     total: int = 0
     user: int = 0
-    """Of the files of one user who is not root."""
+    """For the files of one user other than root."""
 
     def refuses(self, owner: int, size: int) -> bool:
         """Tell whether a backup is too large even if it were the only one."""
@@ -47,7 +47,7 @@ class Caps:
 
 @dataclass(slots=True)
 class Room:
-    """What is taken, by owner; counted once, and kept up to date from then on."""
+    """The used room, by owner; counted once and then kept up to date."""
 
     caps: Caps
     _taken: dict[int, int] | None = None

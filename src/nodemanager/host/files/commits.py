@@ -23,7 +23,7 @@ from nodemanager.plan.steps import (
 
 
 class Unsafe(HostError):
-    """It could be done, and would touch something that was not meant."""
+    """The step is possible, but could touch something else."""
 
 
 def replaces(step: FileStep) -> bool:

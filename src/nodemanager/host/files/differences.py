@@ -17,25 +17,25 @@ MAX_READ: Final = 64 * 1024
 """Larger files are not compared line by line."""
 MAX_LINES: Final = 2000
 MAX_TEXT: Final = 700
-"""Characters of a diff; it has to fit into an Event together with what it is about."""
+"""Most characters of a diff; it must fit into an Event together with its subject."""
 MAX_LINE: Final = 160
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What is there, and what shall be there."""
+    """The present and the declared state of a file."""
 
     found: str = ""
-    """SHA-256 of the content, of files that everybody may read."""
+    """SHA-256 of the content, for files that everybody may read."""
     wanted: str = ""
     diff: str = ""
-    """Unified, cut after a while; empty where there is nothing to show, or nobody may see it."""
+    """A unified diff, cut at a limit; empty if there is none, or it is private."""
     private: str = ""
-    """SHA-256 of the content, whoever may read it: never to be published."""
+    """SHA-256 of the content, even if it is private: it must never be published."""
 
 
 def is_public(step: FileStep) -> bool:
-    """Tell whether the declared content of a file is anybody's business."""
+    """Tell whether the declared content of a file is public."""
     return isinstance(step, WriteFile) and not step.content.secret and bool(step.mode & stat.S_IROTH)
 
 

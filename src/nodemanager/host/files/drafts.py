@@ -1,4 +1,4 @@
-"""New files of ours that have no name yet: written, hashed, and put in place or gone."""
+"""New files of ours without a name so far: written, hashed, and then either installed or removed."""
 
 from __future__ import annotations
 

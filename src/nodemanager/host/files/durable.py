@@ -10,7 +10,7 @@ from functools import lru_cache
 from nodemanager.native import libc
 
 FEW = 8
-"""Up to so many files are synced one by one; beyond, one sync of the filesystem is cheaper."""
+"""Up to this number files are synced one by one; beyond, one sync of the filesystem is cheaper."""
 
 
 class Unsynced:

@@ -1,9 +1,9 @@
 """Carries out the file steps of a plan, all of them as one batch.
 
     make directories -> stage contents -> validate -> keep what is replaced -> all of it on disk
-    -> record who is owed a restart -> rename, set attributes, remove -> directories on disk
+    -> record which restarts are owed -> rename, set attributes, remove -> directories on disk
 
-Nothing that others see changes before everything that was promised about it is on disk. One
+A visible change is made only after everything that was promised about it is on disk. One
 file that cannot be written does not stop the others.
 """
 
@@ -54,7 +54,7 @@ FIXES = {
 
 @dataclass(slots=True)
 class FileTools:
-    """What a batch works with."""
+    """The tools of a batch."""
 
     tree: Tree
     bucket: Bucket | None
@@ -65,13 +65,13 @@ class FileTools:
 
 @dataclass(slots=True)
 class _Job:
-    """One step on its way."""
+    """The progress of one step."""
 
     step: FileStep
     staged: staging.Staged | None = None
     began: float = 0.0
     devices: set[int] = field(default_factory=set)
-    """Where its new content and the backup of the old one are: both have to be on disk first."""
+    """The filesystems of its new content and of the backup of the old one: both must be synced first."""
 
 
 @dataclass(slots=True)
@@ -90,14 +90,14 @@ class FileBatch:
     """
     _failed: set[ResourceId] = field(default_factory=set)
     _left: set[ResourceId] = field(default_factory=set)
-    """What is not there, and is left so."""
+    """Missing paths that stay missing."""
     _put_off: set[ResourceId] = field(default_factory=set)
-    """What is made later: what belongs below it would be made elsewhere, and be in its way."""
+    """Paths that are made later: an entry below one would be made elsewhere, and be in its way."""
     _jobs: list[_Job] = field(default_factory=list)
     _unsynced: Unsynced = field(default_factory=Unsynced)
     _areas: staging.Areas = field(default_factory=staging.Areas)
     _needed: set[ResourceId] = field(default_factory=set)
-    """Directories and links that other steps of the batch have to go through."""
+    """Directories and links that other steps of the batch need on their way."""
 
     async def apply(self, steps: Sequence[Step]) -> list[Result]:
         """Carry out the steps and return what became of each."""
@@ -256,7 +256,7 @@ class FileBatch:
                 return
             kept = self.tools.bucket.keep(place, self._unsynced)
         except FileNotFoundError:
-            return  # nothing is there yet, or somebody else removed it meanwhile
+            return  # it does not exist yet, or another program removed it meanwhile
         except BlockingIOError:
             log.warning("no backup of %s: its owner holds a lease on it", shown(job.step.path))
             return
@@ -272,7 +272,7 @@ class FileBatch:
                 break
 
     def _owe(self) -> Mapping[ResourceId, tuple[str, ...]]:
-        """Record who is owed a restart; files whose record cannot be written are not changed."""
+        """Record which restarts are owed; files without that record are not changed."""
         notifying = [job for job in self._jobs if job.step.notifies]
         try:
             return self.tools.journal.owe(owed(job.step for job in notifying))
@@ -323,7 +323,7 @@ class FileBatch:
 
 
 class NotDurable(HostError):
-    """It was done, and a power cut may undo it."""
+    """The change was made, but a power cut may undo it."""
 
 
 def explain(step: FileStep, error: Exception) -> str:

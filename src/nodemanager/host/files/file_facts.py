@@ -1,4 +1,4 @@
-"""Looks at files: what is at a path, whose it is, and what is in it; reads no more than it must."""
+"""Observes files: type, owner, attributes and content of a path; reads no more than it must."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECOND = 1_000_000_000
 GRAIN = SECOND // 20
 """Nanoseconds within which two changes of an inode may carry the same time stamp."""
 COARSE_GRAIN = 2 * SECOND
-"""The same, where a filesystem keeps whole seconds only, as small inodes of ext4 do."""
+"""The same for filesystems that keep only whole seconds, such as small inodes of ext4."""
 
 Signature = bytes
 """Numbers of an inode, packed: there is one for every file, and a tuple would take three times as much."""
@@ -168,7 +168,7 @@ def _read(place: Place, digests: DigestCache) -> FileFact:
 def _leased(place: Place) -> FileFact:
     """Return what there is to say of a file on which its owner has a lease: nobody else can open it now.
 
-    It counts as different, whatever is in it: otherwise a lease would let a user keep her own file where a
+    It counts as different, whatever its content: otherwise a user could keep her own file by a lease where a
     declared one belongs.
     """
     found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)

@@ -1,4 +1,4 @@
-"""What a file contained at a time, by its digest: it still does, or its backup is in the bucket."""
+"""Finds former content of a file by its digest: in the file itself, or in its backup in the bucket."""
 
 from __future__ import annotations
 

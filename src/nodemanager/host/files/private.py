@@ -1,7 +1,7 @@
-"""Folders that nobody but us can look into, in directories that others may change.
+"""Folders that only we can enter, in directories that others may change.
 
-Whoever may write into a directory may rename, replace or link whatever is in it, at the very moment
-between two calls of ours. What is in a folder of our own, held open, they cannot touch: at most they
+A user who may write into a directory may rename, replace or link everything in it, at the very moment
+between two calls of ours. They cannot touch the content of our own folder, held open: at most they
 take its name away. So everything that gets its owner, mode and content step by step gets them in there,
 and leaves it by one rename.
 """
@@ -18,7 +18,7 @@ from nodemanager.host.base import HostError
 from nodemanager.host.files import writers
 
 PREFIX: Final = ".nodemanager-"
-"""How every temporary file of ours is called, so that what a killed process left can be told and removed."""
+"""The prefix of every temporary file of ours, so that those of a killed process are found and removed."""
 OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MARK: Final = "trusted.nodemanager.path"
 """Says for which path a directory was made; only root can see and set it, and it moves with the directory."""
@@ -28,16 +28,16 @@ _NO_ACL: Final = (errno.ENODATA, errno.ENOTSUP, errno.EINVAL)
 
 
 class Intruded(HostError):
-    """Somebody put something else where we have just made a folder."""
+    """Another program put something else in place of a folder that we had just made."""
 
 
 def temporary_name() -> str:
-    """Return a name for a temporary file that nobody can foresee."""
+    """Return a name for a temporary file that cannot be guessed."""
     return PREFIX + writers.new_name()
 
 
 class PrivateFolder:
-    """One such folder; to be closed, with which it goes."""
+    """One such folder; closing it removes it."""
 
     def __init__(self, above: int) -> None:
         self._above = os.dup(above)
@@ -109,7 +109,7 @@ def is_marked(opened: int, path: str) -> bool:
 
 
 def remove_acls(opened: int) -> None:
-    """Take all access control lists off a file or directory, so that its mode alone says who may what."""
+    """Remove all access control lists of a file or directory, so that only its mode counts."""
     if not hasattr(os, "removexattr"):
         return
     for name in _ACLS:

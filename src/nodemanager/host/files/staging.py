@@ -1,6 +1,6 @@
 """New content beside the file that it will replace: complete, owned and on disk before the rename.
 
-Where others may write into the directory, beside means: in a private folder there.
+If others may write into the directory, it is in a private folder there.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ log = logging.getLogger(__name__)
 
 
 class Exchanged(HostError):
-    """Somebody put something else in the place of what we had staged, or committed."""
+    """Another program replaced what we had staged or committed."""
 
 
 class Areas:
-    """Where the files of one batch wait for their names: a private folder per directory that needs one."""
+    """Where the files of a batch wait for their names: a private folder per directory that needs one."""
 
     def __init__(self) -> None:
         self._folders: dict[str, private.PrivateFolder] = {}
@@ -50,17 +50,17 @@ class Areas:
 
 @dataclass(slots=True)
 class Staged:
-    """A temporary file or link that only waits for its name."""
+    """A temporary file or link that is ready for its final name."""
 
     path: str
-    """The path that it is for."""
+    """The path that it will have."""
     name: str
-    """What it is called until then."""
+    """Its name until then."""
     area: int = -1
     """The private folder that it is in; -1 = the directory of its path."""
     descriptor: int = -1
     inode: tuple[int, int] = (0, 0)
-    """Device and number: what is given the name, and has it afterwards, is this and nothing else."""
+    """Device and number of the inode that gets the name, and must have it afterwards."""
 
     @property
     def temporary(self) -> str:
@@ -176,12 +176,12 @@ def _copy_attributes(place: Place, new: int) -> None:
 
 
 class Swept(NamedTuple):
-    """What was found of temporary files in a directory."""
+    """Temporary files that were found in a directory."""
 
     removed: int
-    """Left behind by a process that was killed."""
+    """Files of a killed process."""
     in_use: int
-    """Another process is writing them, or this one is."""
+    """Files that another process, or this one, is writing."""
 
 
 def sweep(tree: Tree, folder: str) -> Swept:

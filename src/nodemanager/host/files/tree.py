@@ -1,8 +1,8 @@
-"""All paths of a host, below one root; no symlink of somebody else is followed on the way.
+"""All paths of a host, below one root; symlinks of other users are not followed on the way.
 
 The agent writes as root into directories that others may write into, too. So a path is walked
 component by component with directory descriptors: what was checked is what is used. A symlink
-on the way is followed only if root (or whoever runs us) made it and nobody else could have put it
+on the way is followed only if root (or the user who runs us) made it and no other user could have put it
 there, and never out of the root: absolute targets and `..` are taken as a process that was chrooted
 there would take them.
 
@@ -46,8 +46,8 @@ class Obstructed(TreeError):
 
 
 Passing = Callable[[int, str, bool], None]
-"""Is told of every name on the way before it is looked up, with the directory that it is in; and once
-more, with True, when it is no directory, so that whose link it is matters."""
+"""Called with every name on the way before it is looked up, and its directory; and once more, with True, when
+it is no directory, so that the owner of a link matters."""
 
 
 class Place(NamedTuple):
@@ -58,7 +58,7 @@ class Place(NamedTuple):
     name: str
     path: str
     writer: int = NOBODY
-    """Who, besides those we trust, can exchange what is at the path (see `FileFact.writer`)."""
+    """The user, besides those we trust, who can replace what is at the path (see `FileFact.writer`)."""
 
 
 def is_running(root: str) -> bool:
@@ -82,10 +82,10 @@ class Tree:
         except OSError as error:
             raise TreeError(f"cannot use root {root}: {error.strerror}") from error
         self._open: OrderedDict[str, tuple[int, int]] = OrderedDict()
-        """Directories that are open, with who may exchange what is in them."""
+        """Open directories, with the user who may replace entries in each."""
         self._trusted = {0, os.geteuid()}
         self.running = is_running(self.root)
-        """Whether this is a system that runs, in which services can be started, and not an image."""
+        """Whether the root is a running system, in which services can be started, and no image."""
 
     def close(self) -> None:
         """Give back all descriptors."""
@@ -157,12 +157,12 @@ class _Walk:
 
     @property
     def writer(self) -> int:
-        """Who, besides those we trust, can exchange an entry of the directory that was reached, or itself."""
+        """The user, besides those we trust, who can replace the reached directory or an entry of it."""
         users = self._passed - {NOBODY}
         return users.pop() if len(users) == 1 else ANYBODY if users else NOBODY
 
     def _writer(self, folder: int, *, sticky: bool = True) -> int:
-        """Return who can exchange what is in a directory; where it is sticky, nobody can if it is ours."""
+        """Return who can replace entries of a directory; if it is sticky and ours, no other user can."""
         found = os.fstat(folder)
         if found.st_mode & 0o022 and not (sticky and found.st_mode & stat.S_ISVTX):
             return ANYBODY
@@ -173,7 +173,7 @@ class _Walk:
             while self._ahead:
                 self._step(self._ahead.pop())
                 self._passed.add(self._writer(self._behind[-1]))
-            # Where we end, a sticky bit keeps nobody from putting something new there.
+            # In the last directory, a sticky bit does not prevent others from adding new entries.
             self._passed.add(self._writer(self._behind[-1], sticky=False))
             return self._behind.pop()
         finally:
@@ -203,7 +203,7 @@ class _Walk:
         try:
             made = make_folder(self._behind[-1], name, NEW_PARENT, writer=self._writer_here())
             self._behind.append(made)
-        except FileExistsError:  # somebody else was faster; what it is, we see now
+        except FileExistsError:  # another process was faster; the next look shows what it made
             self._make = False
             self._step(name)
             self._make = True
@@ -215,7 +215,7 @@ class _Walk:
         return self.writer if here == NOBODY else here
 
     def _not_a_directory(self, name: str) -> None:
-        """Follow a link of somebody we trust; everything else is in the way."""
+        """Follow a link of a user we trust; everything else is an obstacle."""
         here = self._behind[-1]
         if self._passing:
             self._passing(here, name, True)
@@ -291,9 +291,9 @@ def _make_folder(above: int, name: str, mode: int, uid: int, gid: int) -> int:
 
 
 def _guarded(folder: os.stat_result, trusted: set[int]) -> bool:
-    """Tell whether only somebody we trust can have put a link of ours into a directory.
+    """Tell whether only users we trust can have put a link of ours into a directory.
 
-    Whoever may write into a directory may rename our own links in it, or link them there.
+    A user who may write into a directory may rename our own links there, or make hard links to them.
     """
     others_write = folder.st_mode & 0o022 and not folder.st_mode & stat.S_ISVTX
     return folder.st_uid in trusted and not others_write

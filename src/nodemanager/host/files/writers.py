@@ -1,7 +1,7 @@
-"""Whose a temporary file is: its name says which process makes it.
+"""Which process makes a temporary file: its name says so.
 
-A name is there from the first moment on, and links, directories and sockets have one, too, so that nothing of
-a process that is just writing is taken for what a killed one left. A lock would come a moment after the file.
+A name exists from the first moment on, also for links, directories and sockets, so that files of
+a writing process are not confused with those of a killed one. A lock would come a moment after the file.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from typing import Final, NamedTuple
 from nodemanager.host.process import processes
 
 UNKNOWN_SECONDS: Final = 3600.0
-"""For how long what another container makes, whose processes we cannot see, counts as in use."""
+"""How long files of another container count as in use, as we cannot see its processes."""
 _NAME: Final = re.compile(r"[0-9a-f]{12}-([0-9a-f]{1,7})-([0-9a-f]{1,16})-([0-9a-f]{1,16})")
 _NAMESPACE: Final = "/proc/self/ns/pid"
 
 
 class WritingProcess(NamedTuple):
-    """A process, as names of temporary files have it."""
+    """A process, as the names of temporary files encode it."""
 
     pid: int
     started: int
-    """When it began, in ticks since the boot; 0 = the system does not say."""
+    """When it began, in ticks since the boot; 0 = unknown on this system."""
     namespace: int
-    """Where its number is of: a container may have its own; 0 = the system knows nothing like that."""
+    """The namespace of its number, as a container may have its own; 0 = the system has none."""
 
 
 def new_name() -> str:
-    """Return a name that nobody can foresee, and that tells who made it."""
+    """Return a name that cannot be guessed and shows which process made it."""
     return "-".join((secrets.token_hex(6), *(f"{one:x}" for one in _own(os.getpid()))))
 
 
@@ -67,8 +67,8 @@ def _lives(writer: WritingProcess, own: WritingProcess) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True  # somebody else's, of which we may not be told more
+        return True  # of another user, and more is hidden from us
     if not own.started or not writer.started:
-        return True  # no /proc: whoever has that number now, it is asked again later
+        return True  # no /proc: if another process has that number now, the next check decides
     found = processes.find(writer.pid)
     return found is not None and found.started == writer.started

@@ -1,4 +1,4 @@
-"""Whether a program is fit to be started by init, as root, at every boot from now on."""
+"""Whether init may start a program as root at every boot from now on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PASSING: Final = (
     "/tmp", "/var/tmp", "/run", "/var/run", "/dev", "/proc", "/sys",  # noqa: S108 - to refuse them
     "/mnt", "/media", "/home", "/root", "/usr/home",
 )  # fmt: skip
-"""Where things are that are gone one day: at the next boot, with a medium, or with a person."""
+"""Places whose content disappears: at the next boot, with a medium, or with a user."""
 MAX_LINKS: Final = 8
 
 
@@ -26,7 +26,7 @@ def plain(path: str) -> str:
 
 
 def own_path() -> str:
-    """Return where the program that runs now is; a static one is told only the name that was typed."""
+    """Return the path of the running program; a static one only knows the name that was typed."""
     import shutil  # an agent that is never upgraded needs none of what comes with it
 
     name = sys.argv[0]
@@ -35,7 +35,7 @@ def own_path() -> str:
 
 
 def check(tree: Tree, path: str) -> None:
-    """Raise unless a path is a program that stays, and that nobody but root can exchange."""
+    """Raise unless the path is of a program that stays, and that only root can replace."""
     try:
         _check(tree, path)
     except TreeError as error:

@@ -9,7 +9,8 @@
 #   neither                        the old program is back, or somebody deleted it
 #
 # A new program may take the host down as soon as it runs. So `tried` is on disk before the agent is restarted, and
-# init has us count at boot before it starts the agent.
+# init has us count at boot before it starts the agent. Where that cannot be written down, as on a full disk, the old
+# program comes back: the new one would be tried for ever.
 #
 # usage: guard.sh systemd|openrc|rc.d [count]
 set -u
@@ -115,7 +116,7 @@ lost() {
 }
 
 forget() {
-    rm -f "$state/intent" "$state/proof" "$state/tried" "$state/restarted"
+    rm -f "$state/intent" "$state/proof" "$state/tried" "$state/tried.new" "$state/restarted"
 }
 
 proven() {
@@ -169,20 +170,26 @@ boot=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)
 boots=$(value tried boots)
 boots=${boots:-0}
 before_us=$(value tried began)
+uncounted=''
 if [ ! -e "$state/tried" ]; then
     # We have started no agent yet that is the new program; if it is in place, init is about to.
-    [ "$mode" != count ] || [ -e "$program.new" ] || [ ! -e "$program.previous" ] || untouched || note_tried 5
+    [ "$mode" != count ] || [ -e "$program.new" ] || [ ! -e "$program.previous" ] || untouched || note_tried 5 ||
+        uncounted=yes
 elif [ -n "$boot" ] && [ "$(value tried boot)" = "$boot" ] && [ "${before_us:-0}" -le "$moment" ]; then
     began=${before_us:-$moment} # we were killed, and the time has gone on
 elif [ -n "$boot" ] || [ "$mode" = count ]; then # the host went down: the time begins anew, but not for ever
     boots=$((boots + 1))
-    note_tried 5
+    note_tried 5 || uncounted=yes
 fi
 why="it did not prove itself"
 [ "$boots" -lt 3 ] || why="the host went down $boots times meanwhile"
+[ -z "$uncounted" ] || why="the host went down meanwhile, and that could not be written down in $state"
+enough=$uncounted
+[ "$boots" -lt 3 ] || enough=yes
 if [ "$mode" = count ]; then
     # Before the agent is started, which might take the host down again sooner than anybody could take it back.
-    if [ "$boots" -ge 3 ] && [ -e "$program.previous" ] && [ ! -e "$program.new" ] && ! proven; then
+    if [ -n "$enough" ] && [ -e "$program.previous" ] && [ ! -e "$program.new" ] && ! proven; then
+        echo "$after is not tried again: $why; back to $before"
         mv -f "$program.previous" "$program" && flush 5
     fi
     exit 0
@@ -237,7 +244,7 @@ if [ -e "$program.previous" ]; then
     ! untouched || finish failed "somebody deleted $program.new; nothing was replaced"
     while :; do
         ! proven || finish proven ""
-        [ "$boots" -lt 3 ] || break
+        [ -z "$enough" ] || break
         answered
         now
         if [ $((moment - began)) -ge "$seconds" ]; then

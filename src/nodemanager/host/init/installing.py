@@ -1,4 +1,4 @@
-"""Brings a service about, and takes it away again; what is as it should be stays as it is."""
+"""Installs or removes a service; parts that are right already stay unchanged."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _OPERATOR: Final = "put one there that may do what config/rbac/operator.yaml say
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """What the service shall be."""
+    """The wanted properties of the service."""
 
     executable: str
     kubeconfig: str
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Flags that are to be set; those that are not named here stay as they are."""
+    """Flags to set; others keep their values."""
     start: bool = True
     force: bool = False
-    """Also over somebody else's service file, and with a program in a bad place."""
+    """Whether to replace a foreign service file, and to accept a program in an unsafe place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class Installer:
     tree: Tree
     system: System
     manager: ServiceManager | None
-    """None = the system that the files are for cannot be run here."""
+    """None = the init system of these files cannot run here."""
     runs: bool
-    """Whether it is this system that runs here, and no image of one."""
+    """Whether the running system is meant, and not an image."""
     say: Callable[[str], None]
 
     @property
     def key(self) -> ServiceKey:
-        """The service, for whoever runs services."""
+        """The service, as a service manager names it."""
         return ServiceKey(self.system.unit_name)
 
     async def install(self, settings: ServiceSettings) -> None:

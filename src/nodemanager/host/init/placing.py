@@ -1,4 +1,4 @@
-"""Puts the files of a service in place, and takes them away; never one that somebody else wrote."""
+"""Installs and removes the files of a service; never a file that we did not write."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def put(tree: Tree, path: str, text: str, mode: int | None) -> bool:
 
 
 def _stat(tree: Tree, path: str) -> os.stat_result | None:
-    """Return whose a file is, and who may read it; None where there is none."""
+    """Return the owner of a file and who may read it; None if there is no file."""
     try:
         place = tree.place(path)
         found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
@@ -99,7 +99,7 @@ def take_away(tree: Tree, path: str) -> None:
 def read(tree: Tree, path: str) -> str | None:
     """Return a text, None where there is none; a link is somebody's decision, which we do not undo.
 
-    A unit that is a link to /dev/null is one that was masked.
+    A unit that is a link to /dev/null was masked.
     """
     try:
         data = state_files.read(tree, path, MAX_BYTES)

@@ -1,4 +1,4 @@
-"""The init systems: where each wants its file, and what is in it."""
+"""The init systems: where each one needs its file, and the content of that."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nodemanager.host.services.choose import Name
 
 SERVICE: Final = "nodemanager"
 WRITTEN: Final = "Written by nodemanager install-service; written anew by it, so do not edit."
-"""The line that tells a file of ours from one that somebody else wrote."""
+"""The line that marks a file as ours."""
 _WORD: Final = re.compile(r"[A-Za-z0-9/._+@:=-]+")
 _ASSIGNMENT: Final = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=")
 _ESCAPED: Final = str.maketrans({char: f"\\{char}" for char in '"\\$`'})
@@ -39,7 +39,7 @@ class InstalledService:
 
     @property
     def user(self) -> str:
-        """As whom it runs, where init systems have no users of their own making."""
+        """The user of the service, for init systems without users of their own making."""
         return "root" if self.is_agent else self.name("-")
 
     @property
@@ -58,25 +58,25 @@ SERVICES: Final = {service.command: service for service in (AGENT, OPERATOR, SER
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """One init system, and what one service is to it."""
+    """One init system and its way to run a service."""
 
     name: Name
     service: InstalledService
     unit_name: str
-    """What it calls the service."""
+    """Its name for the service."""
     path: str
-    """Where its file for the service goes."""
+    """The place of its file for the service."""
     mode: int
     folder: str
-    """Where our configuration is."""
+    """The folder of our configuration."""
     environment: str
-    """The file with the flags, as variables; nobody but the administrator changes it."""
+    """The file with the flags, as variables; only the administrator changes it."""
     start: str
     """The command that starts the service, for people."""
     suffix: str
-    """Of the templates."""
+    """The suffix of the templates."""
     add_user: str = ""
-    """The command that makes the service's user, for people; empty = nobody has to."""
+    """The command that makes the service's user, for people; empty = none is needed."""
     packaged: tuple[str, ...] = ()
     """Where a package of the operating system would have put such a file."""
 
@@ -124,7 +124,7 @@ class System:
         return {"PREPARE": made, "ARGS": arguments, "REQUIRED": f'required_files="{kubeconfig}"'}
 
     def variables(self) -> str:
-        """Return the file with the flags as it is before anybody set one."""
+        """Return the file with the flags before any is set."""
         return self._fill(f"{SERVICE if self.service.is_agent else 'unprivileged'}.environment")
 
     def _fill(self, template: str, **values: str) -> str:

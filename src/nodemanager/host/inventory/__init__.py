@@ -1,1 +1,1 @@
-"""What a host is: its names, users, addresses, keys, clock and tools."""
+"""Facts about a host: its names, users, addresses, keys, clock and tools."""

@@ -80,5 +80,5 @@ def current_boot() -> str:
 
 
 def seconds_since_boot() -> float:
-    """Return the time of a clock that nobody can set, and that goes on while the host sleeps."""
+    """Return the time of a clock that cannot be set, and that goes on while the host sleeps."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

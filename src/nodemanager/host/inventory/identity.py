@@ -1,4 +1,4 @@
-"""Who this host is: name, operating system, architecture; and the labels that say so."""
+"""The identity of a host: name, operating system, architecture; and the labels for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nodemanager.api.common.managednode import LABEL_OS
-from nodemanager.api.common.matching import ARCH, MACHINES, OS
+from nodemanager.api.common.matching import ARCH, OS, architecture
 from nodemanager.host.files.tree import Tree, TreeError
 from nodemanager.host.state import state_files
 
@@ -21,13 +21,13 @@ _VALUE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What does not change while the host is up."""
+    """Facts that do not change while the host is up."""
 
     hostname: str
     os_id: str
     """ID of os-release, such as debian; `linux` or `freebsd` where there is no os-release."""
     os_like: tuple[str, ...]
-    """ID_LIKE of os-release: what it is derived from, nearest first."""
+    """ID_LIKE of os-release: the systems that it is derived from, nearest first."""
     system: str
     """linux or freebsd."""
     machine: str
@@ -38,8 +38,7 @@ class Identity:
     @property
     def arch(self) -> str:
         """The architecture as Kubernetes names it."""
-        names = {machine: arch for arch, machines in MACHINES.items() for machine in machines}
-        return names.get(self.machine, self.machine)
+        return architecture(self.machine)
 
     def labels(self) -> dict[str, str]:
         """Return the labels that the agent sets on its own ManagedNode."""
@@ -48,7 +47,7 @@ class Identity:
 
 
 def identify(tree: Tree, hostname: str = "") -> Identity:
-    """Return who the host is; `hostname` overrides what the system says."""
+    """Return the identity of the host; `hostname` overrides the name that the system reports."""
     uname = os.uname()
     release = read_release(tree)
     system = uname.sysname.lower()

@@ -1,4 +1,4 @@
-"""The time zone of the host, with its clock changes: what schedules are read in."""
+"""The time zone of the host with its clock changes, for schedules."""
 
 from __future__ import annotations
 

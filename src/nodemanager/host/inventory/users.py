@@ -1,6 +1,6 @@
 """Numbers of users and groups: of this system by its own rules, of another root by its files.
 
-A static program knows the files of this system, and nobody else whom nsswitch.conf(5) names (LDAP, sssd):
+A static program reads the files of this system, but no other source in nsswitch.conf(5) (LDAP, sssd):
 for those it asks the host's own `getent` beforehand (`learn`).
 """
 
@@ -24,9 +24,9 @@ MAX_BYTES = 16 * 1024 * 1024
 MAX_LINE = 1024 * 1024
 """A group is one line with all its members."""
 LEARN_SECONDS: Final = 10.0
-"""How long all questions of one look may take together: a directory server may be away."""
+"""The time for all questions of one look: a directory server may be away."""
 VALID_SECONDS: Final = 60.0
-"""How long an answer counts, that there is nobody of this name, too: so a pass asks once."""
+"""How long an answer counts, also a negative one, so that a pass asks once."""
 
 
 def user_numbers(tree: Tree, names: Collection[str]) -> dict[str, int]:
@@ -44,13 +44,13 @@ def group_numbers(tree: Tree, names: Collection[str]) -> dict[str, int]:
 
 
 class _Answers:
-    """What `getent` said, and when: by database and name."""
+    """The answers of `getent` with their times, by database and name."""
 
     said: Final[dict[tuple[str, str], tuple[float, int | None]]] = {}
 
 
 async def learn(tree: Tree, users: Collection[str] = (), groups: Collection[str] = ()) -> None:
-    """Find out who is known to this host and not to this program, for the lookups that follow."""
+    """Ask the host for users and groups that this program cannot look up, for the lookups that follow."""
     if native.HAS_NSS or tree.root != "/":
         return
     now = time.monotonic()

@@ -11,9 +11,9 @@ from nodemanager.host.process.runner import CommandNotFound, RunError
 _TIMEOUT = 5.0
 _FIELDS = 5
 _NO_KEY = 1
-"""How `wg pubkey` ends if what it reads is no key."""
+"""The exit of `wg pubkey` if its input is no key."""
 _NOT_THERE = 127
-"""How chroot and nsenter end if there is no such program in there."""
+"""The exits of chroot and nsenter if there is no such program inside."""
 
 
 async def interfaces(run: Runner) -> list[WireGuardStatus]:
@@ -28,7 +28,7 @@ async def interfaces(run: Runner) -> list[WireGuardStatus]:
 
 
 def parse_dump(text: str) -> list[WireGuardStatus]:
-    """Return the interfaces in a dump; the private keys in it are looked at by nobody."""
+    """Return the interfaces in a dump, without its private keys."""
     found = []
     for line in text.splitlines():
         fields = line.split("\t")

@@ -47,7 +47,7 @@ def parse_search(text: str) -> dict[str, Offer]:
 
 
 def parse_kept(text: str) -> list[str]:
-    """Return who keeps packages from being removed: `  package: needed-by other-one`, wrapped."""
+    """Return which packages keep others from being removed: `  package: needed-by other-one`, wrapped."""
     kept = _KEPT.search(text)
     words = kept.group(1).split() if kept else []
     return [word for word in words if not word.endswith(":")]
@@ -112,9 +112,9 @@ class Apk:
         await self._tool.transact(f"install {shown(wanted)}", [*self._apk, "add", "--upgrade", *targets])
 
     async def remove(self, names: Sequence[str]) -> None:
-        """Remove these; apk itself takes what nobody needs any more along.
+        """Remove these packages; apk itself also removes dependencies that are no longer needed.
 
-        apk reports success when others still need a package, so it is asked before.
+        apk reports success when others still need a package, so this is checked before.
         """
         names = await common.removable(names, self.installed)
         if not names:

@@ -26,7 +26,7 @@ ENV: Final = {
     "UCF_FORCE_CONFFOLD": "1",
 }
 KEEP_CONFFILES: Final = ("--force-confdef", "--force-confold")
-"""A file that the administrator (or we) changed stays; the package's own is put beside it as *.dpkg-dist."""
+"""A file that we or the administrator changed stays; the one of the package gets the suffix .dpkg-dist."""
 _LOCKED: Final = re.compile(
     r"Could not get lock|Unable to (?:lock|acquire the dpkg frontend lock)|was locked by another process"
 )

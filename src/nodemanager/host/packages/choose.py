@@ -1,4 +1,4 @@
-"""Which package manager a host has: by what it says it is, then by what is there."""
+"""Which package manager a host has: by its os-release, then by the programs that exist."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Adapter(NamedTuple):
 
     load: Callable[[PackageContext], PackageManager]
     programs: tuple[str, ...]
-    """Where its program is."""
+    """The path of its program."""
     families: tuple[str, ...]
     """By ID of os-release; distributions that are derived from these say so in ID_LIKE."""
 
@@ -59,7 +59,7 @@ ADAPTERS: Final = (
     Adapter(_apk, ("/sbin/apk", "/usr/sbin/apk", "/usr/bin/apk"), ("alpine",)),
     Adapter(_pkgng, ("/usr/local/sbin/pkg", "/usr/sbin/pkg"), ("freebsd",)),
 )
-"""In the order in which they are looked for where a host does not say what it is."""
+"""In the order in which they are tried on a host without a known os-release."""
 
 
 def package_manager(tree: Tree, identity: Identity, run: Runner) -> PackageManager | None:

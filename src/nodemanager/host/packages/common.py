@@ -15,13 +15,13 @@ from nodemanager.host.process.runner import Completed, tail
 from nodemanager.kube import hints
 
 TRANSACTION_SECONDS: Final = 3600.0
-"""How long a transaction is waited for; it is never killed, then it is only reported."""
+"""How long to wait for a transaction; after that it is reported, but never killed."""
 REFRESH_TIMEOUT: Final = 600.0
 QUERY_SECONDS: Final = 120.0
 LATEST_SECONDS: Final = 3600.0
-"""How old the indexes may be when somebody asks for the newest version."""
+"""How old the indexes may be when the newest version is asked for."""
 UNKNOWN_SECONDS: Final = 600.0
-"""How often the indexes are refreshed at most because of a package that they do not know."""
+"""How often the indexes are refreshed at most because they lack a package."""
 MAX_ANSWER: Final = 32 * 1024 * 1024
 _RETRY: Final = 1.0
 _SEARCHED: Final = 64 * 1024
@@ -33,23 +33,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PackageContext:
-    """Where a package manager works."""
+    """The environment of a package manager."""
 
     tree: Tree
     run: Runner
     kernel: str = ""
-    """The running kernel, as in uname -r; empty where none runs, as in another root."""
+    """The running kernel, as in uname -r; empty if none runs, as in another root."""
     clock: Callable[[], float] = time.monotonic
     lock_seconds: float = 120.0
-    """How long a lock that somebody else holds is waited for."""
+    """How long to wait for a lock of another process."""
 
 
 class Offer(NamedTuple):
-    """What the repositories have of one package."""
+    """What the repositories offer of one package."""
 
     newest: str
     versions: tuple[str, ...] = ()
-    """Every version that can be had; the newest is one of them."""
+    """All available versions, including the newest."""
 
 
 class Tool:

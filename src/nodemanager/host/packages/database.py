@@ -20,7 +20,7 @@ Stamp = tuple[tuple[int, int, int, int] | None, ...]
 
 
 class CachedValue(Generic[T]):
-    """A value that is made again only when the files it is made of change."""
+    """A value that is calculated again only when its files change."""
 
     def __init__(self) -> None:
         self._stamp: object = None

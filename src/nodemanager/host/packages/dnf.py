@@ -18,7 +18,7 @@ DATABASES: Final = tuple(
 )
 INSTALLED: Final = ("rpm", "-qa", "--qf", "%{NAME}\t%{EVR}\t%{ARCH}\t%{INSTALLTIME}\n")
 AT_ONCE: Final = "--setopt=exit_on_lock=True"
-"""dnf would wait for a lock without end; we do, with an end."""
+"""dnf would wait for a lock without end; instead we wait, with a limit."""
 _OFFERED: Final = "%{name}\t%{evr}\t%{arch}\n"
 _LOCKED: Final = re.compile(
     r"already locked by|Failed to obtain the \w+ lock|another copy is running", re.IGNORECASE
@@ -71,7 +71,7 @@ _ARCHITECTURES: Final = frozenset(
 
 
 class Dnf:
-    """Packages by dnf; what is installed is asked of rpm in one go, and only when its database changed."""
+    """Packages by dnf; rpm lists the installed ones in one go, and only when its database changed."""
 
     name = "dnf"
     databases = DATABASES
@@ -130,7 +130,7 @@ class Dnf:
         common.check(f"remove {listed(names)}", test)
 
     async def remove(self, names: Sequence[str]) -> None:
-        """Remove these and only these: rpm says who needs them, dnf would take those along."""
+        """Remove these packages and no others: rpm reports dependants, which dnf would remove, too."""
         names = await common.removable(names, self.installed)
         if not names:
             return

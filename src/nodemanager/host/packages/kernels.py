@@ -1,4 +1,4 @@
-"""Whether the kernel that runs is still the one that is installed."""
+"""Whether the running kernel is still the installed one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _VERSION: Final = re.compile(r"^[0-9.]+(-[0-9.]+)*")
 def reboot_reason(tree: Tree, running: str) -> str:
     """Return why the kernel should be booted again, or an empty string.
 
-    A container runs somebody else's kernel, and another root runs none at all.
+    A container runs the kernel of its host, and another root runs none at all.
     """
     if not running or not tree.running or any(database.exists(tree, path) for path in _CONTAINER):
         return ""

@@ -83,7 +83,8 @@ class Pacman:
         self._tool = Tool(context, _LOCKED, remedy)
         self._installed: database.CachedValue[Mapping[str, str]] = database.CachedValue()
         self._ahead = False
-        """An upgrade of ours refreshed the database and then failed: it is ahead of what is installed."""
+        """Whether our upgrade refreshed the database and then failed, so that it is ahead of what is
+        installed."""
 
     async def installed(self) -> Mapping[str, str]:
         """Return the version of every installed package by name."""

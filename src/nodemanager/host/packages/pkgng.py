@@ -20,8 +20,8 @@ status=$?
 pkg unlock -y "$@"
 exit "$status"
 """
-"""One program, which goes on without us: what it locked is unlocked also when we are stopped meanwhile.
-A fixed text; the names are passed beside it, and are never parsed."""
+"""One program, which goes on without us: packages that it locked are unlocked even if we are stopped
+meanwhile. A fixed text; names are passed as arguments, and are never parsed."""
 _LOCKED: Final = re.compile(r"Cannot get an? (?:advisory|exclusive|read) lock|locked by another process")
 
 
@@ -36,7 +36,7 @@ def parse_pairs(text: str) -> dict[str, str]:
 
 
 def parse_dependents(text: str, names: Sequence[str]) -> list[str]:
-    """Return who needs one of these packages, of lines with a package and one that needs it."""
+    """Return which packages need one of these, from lines with a package and a dependant."""
     rows = (line.split() for line in text.splitlines())
     return [row[1] for row in rows if len(row) == 2 and row[0] in names]
 
@@ -66,7 +66,7 @@ def upgrade_argv(held: Sequence[str]) -> list[str]:
 
 
 class Pkgng:
-    """Packages by pkg; what is installed is asked in one go, and only when its database changed."""
+    """Packages by pkg; it lists the installed ones in one go, and only when its database changed."""
 
     name = "pkg"
     databases = DATABASES
@@ -107,7 +107,7 @@ class Pkgng:
         await self._tool.transact(f"install {shown(wanted)}", install_argv(wanted))
 
     async def remove(self, names: Sequence[str]) -> None:
-        """Remove these and only these: pkg says who needs them, and would take those along."""
+        """Remove these packages and no others: pkg reports dependants, and would remove them, too."""
         names = await common.removable(names, self.installed)
         if not names:
             return

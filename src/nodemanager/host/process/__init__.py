@@ -1,1 +1,1 @@
-"""Other programs, and the process that we are. `runner` is the one door to subprocess."""
+"""Other programs, and our own process. Only `runner` starts programs."""

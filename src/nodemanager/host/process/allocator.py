@@ -2,8 +2,8 @@
 
 glibc keeps a heap for each thread, and learns from the first large block that is freed to keep twice as much
 free in every one of them. For an agent, which reads a lot when it starts and next to nothing from then on,
-that is half a mebibyte for ever. It is told here, and not by variables such as MALLOC_ARENA_MAX: those would
-be inherited by whatever the agent starts.
+that is half a mebibyte for ever. It is set here, and not by variables such as MALLOC_ARENA_MAX: those would
+be inherited by all programs that the agent starts.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from nodemanager.native import libc
 _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
 _ARENA_MAX: Final = -8
-"""Numbers of mallopt(3)."""
+"""Parameters of mallopt(3)."""
 LARGE: Final = 1024 * 1024
-"""That it is set keeps it from growing; at 128 KiB, with which glibc begins, a start takes 20 ms longer."""
+"""Setting it prevents it from growing; with 128 KiB, the first value of glibc, a start takes 20 ms longer."""
 
 
 def keep_little() -> bool:

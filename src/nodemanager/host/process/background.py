@@ -1,4 +1,4 @@
-"""Goes into the background where a script of FreeBSD's rc.d started us, and waits until we do.
+"""Goes into the background if a script of FreeBSD's rc.d started us, which waits for that.
 
 Such a script knows a service by its pid file, and by the name that the process has there. Under daemon(8) and
 other supervisors, which begin a session of their own, we stay where we are.
@@ -17,7 +17,7 @@ from nodemanager.native import libc
 
 PID_FILE: Final = "/var/run/nodemanager.pid"
 TITLE: Final = b"nodemanager: agent"
-"""rc.subr(8) takes a process for ours by the first word of it."""
+"""rc.subr(8) recognises our process by the first word of its title."""
 
 
 def is_expected(environ: Mapping[str, str]) -> bool:

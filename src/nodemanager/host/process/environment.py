@@ -18,12 +18,12 @@ ENVIRONMENT: Final = {
     "LANG": "C.UTF-8",
     "LC_ALL": "C.UTF-8",
 }
-"""Nothing of our own environment is passed on: it may hold credentials, and it differs between a
-service and a shell. The language is fixed because output is parsed."""
+"""No variable of our own environment is passed on: it may hold credentials, and it differs between a service
+and a shell. The language is fixed because output is parsed."""
 NAMESPACES: Final = ("nsenter", "--target=1", "--mount", "--uts", "--ipc", "--net", "--")
-"""From a container into the host it runs on: what is mounted there is as the host's own programs see it."""
+"""From a container into its host: programs then see the mounts of the host."""
 SCOPE: Final = ("systemd-run", "--scope", "--quiet", "--collect", "--")
-"""Out of the container's control group, with which everything in it is killed when the container ends."""
+"""Leaves the container's control group, whose processes are all killed when the container ends."""
 
 
 def host_runner(root: str = "/") -> Runner:

@@ -1,6 +1,6 @@
-"""The agent steps back behind the work of the host; what it starts does not.
+"""The agent gives priority to the work of the host, but the programs that it starts keep normal priority.
 
-Programs inherit the priority of whoever starts them, for as long as they run. A daemon that an init script
+Programs inherit the priority of their parent for their whole life. A daemon that an init script
 of ours starts would be slow for ever, and a package manager hold its locks longer. So the priority is put
 back for the moment in which a program is started. It is that of the thread, which is the event loop's.
 """
@@ -19,12 +19,12 @@ class _Thread:
     """The priority of the thread that starts programs."""
 
     usual: int | None = None
-    """What it was before we stepped back; None = we have not."""
+    """The priority before we lowered it; None = we have not."""
     lowered = 0
 
 
 def step_back(by: int) -> None:
-    """Be nicer to others by so much; whoever may not take that back later does not do it."""
+    """Lower our priority by so much, but only if the process may raise it again."""
     usual = os.getpriority(os.PRIO_PROCESS, 0)
     if by <= 0 or os.geteuid() != 0:
         return  # only root may start its children at the usual priority again

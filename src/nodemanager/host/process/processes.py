@@ -1,4 +1,4 @@
-"""Processes that are known by more than their number, which the kernel gives to somebody else in time.
+"""Identifies processes by more than their number, which the kernel uses again in time.
 
 Arguments prove nothing: anybody may start a program with any of them. A number, when its process began, and
 which boot that was are said by the kernel alone, and no two processes share all three.
@@ -15,12 +15,12 @@ from typing import Final, NamedTuple
 from nodemanager.host.inventory.boot import BOOT_ID
 
 _STATE, _GROUP, _SESSION, _STARTED = 0, 2, 3, 19
-"""Fields of /proc/PID/stat, counted from behind the name, which may contain anything."""
+"""Fields of /proc/PID/stat, counted from after the name, which may contain anything."""
 _GONE: Final = ("Z", "X", "x")
 
 
 class Stat(NamedTuple):
-    """What the kernel says of a process."""
+    """The kernel's facts about a process."""
 
     state: str
     group: int

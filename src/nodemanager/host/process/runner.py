@@ -1,4 +1,4 @@
-"""The one door to subprocess: run a program, bounded in time and in output.
+"""Starts all other programs, with limits for their time and output.
 
     RunError (an OSError)
     +-- CommandNotFound (also FileNotFoundError)   there is no such program
@@ -7,7 +7,7 @@
     +-- CommandFailed                              it ran and said no (`Completed.check`)
 
 Every child leads a session of its own, so that it and all it started can be ended as one
-process group. A child that exits normally is believed: what it left running (a daemon that
+process group. A child that exits normally has succeeded: a process that it left running (a daemon that
 an init script started) is not killed, and not waited for, even if it holds our pipes open.
 
 A program that leaves a mess behind when it is killed (a package manager) is run with `finish`:
@@ -32,9 +32,9 @@ from nodemanager.host.process import priority
 from nodemanager.host.process.pipes import Input, LinesOutput, Output
 
 MAX_OUTPUT = 1024 * 1024
-"""How much a child may write to each of stdout and stderr, unless the caller says otherwise."""
+"""How much a child may write to stdout and to stderr, unless the caller sets another limit."""
 MAX_LINE = 64 * 1024
-"""How long one line of a program may be that is followed."""
+"""The longest line of a followed program."""
 TERM_GRACE = 2.0
 """Seconds between asking a process group to end and killing it."""
 
@@ -43,7 +43,7 @@ _SHOWN_OUTPUT = 1024
 
 
 class RunError(OSError):
-    """A program could not be run, or did not do what it was run for."""
+    """A program could not be run, or failed."""
 
 
 class CommandNotFound(RunError, FileNotFoundError):
@@ -141,7 +141,7 @@ async def follow(
 ) -> int:
     """Run a program that goes on and on, and hand over its lines; it ends with us.
 
-    Returns its exit status if it ends before. What it writes to stderr nobody reads.
+    Returns its exit status if it ends before. Its stderr is not read.
     """
     argv = tuple(argv)
     with LinesOutput(MAX_LINE, heard) as lines:
@@ -209,7 +209,7 @@ def _starting(argv: tuple[str, ...], cwd: str | None) -> Iterator[None]:
 def companion(argv: Sequence[str], channel: int) -> subprocess.Popen[bytes]:
     """Start a program that talks to us through one descriptor and has nothing else of ours.
 
-    It runs at our priority, as part of our own work; whoever started it kills it, and asks how it ended.
+    It runs at our priority, as part of our own work; the caller kills it, and reads how it ended.
     """
     argv = tuple(argv)
     with _starting(argv, "/"):
@@ -276,7 +276,7 @@ async def _end_left_alone(process: subprocess.Popen[bytes], ended: asyncio.Futur
 
 
 def _ending_of(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
-    """Return a future of the exit status; the thread that waits for it keeps nobody from leaving."""
+    """Return a future of the exit status; the thread that waits for it does not prevent our exit."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[int] = loop.create_future()
 
@@ -286,7 +286,7 @@ def _ending_of(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
 
     def wait() -> None:
         status = process.wait()
-        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop was closed: the result is not needed any more
             loop.call_soon_threadsafe(tell, status)
 
     threading.Thread(target=wait, name=f"waits for {process.pid}", daemon=True).start()

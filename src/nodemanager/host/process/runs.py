@@ -1,4 +1,4 @@
-"""Runs of executions, each with a record that outlives us: how it ended is known even if we were killed.
+"""Runs of executions, each with a record that outlives us: their end is known even if we were killed.
 
 The program is started by a shell that does nothing but run it and note how it ended. It writes
 into a file, for a pipe would break, and end the program, when we go. After a crash there are four
@@ -50,23 +50,23 @@ does not take the next one. Nobody but us can have written any of this: our fold
 """
 POLL: Final = 0.2
 MAX_OUTPUT: Final = 1024 * 1024
-"""A program that writes more than this loses the beginning of it."""
+"""How much output of a program is kept: of more, the beginning is lost."""
 SHOWN: Final = 16 * 1024
 _PERMIT: Final = "may-begin-"
 
 
 class ProgramCall(NamedTuple):
-    """What is run."""
+    """The program to run."""
 
     argv: tuple[str, ...]
     timeout: float
     env: Mapping[str, str] | None = None
-    """What its environment has besides the usual."""
+    """Additional variables of its environment."""
     cwd: str | None = None
 
 
 class Runs:
-    """The runs of one host; without a journal, somebody else remembers which ones are owed."""
+    """The runs of one host; without a journal, the caller remembers which ones are owed."""
 
     def __init__(
         self, tree: Tree, journal: Journal | None, run: Runner, folder: str = f"{STATE}/runs"
@@ -155,7 +155,7 @@ class Runs:
                     status = self._status(resource)
                     if status is not None or running is None:
                         return status
-                    await asyncio.sleep(POLL)  # it is nobody's child any more, so nothing tells us
+                    await asyncio.sleep(POLL)  # it is not our child, so no event reports its end
         except TimeoutError:
             if running := self._process(resource):
                 processes.kill_group(running)
@@ -200,7 +200,7 @@ class Runs:
         return int(text) if text.isdecimal() else None
 
     def _permit(self, resource: ResourceId) -> str:
-        """Let a shell begin, and make the file for what the program says, for nobody else to read."""
+        """Let a shell begin, and make the file for the program's output, which only we may read."""
         permit, folder = f"{_PERMIT}{secrets.token_hex(8)}", self._tree.folder(self._folder)
         for end in ("out", permit):
             os.close(os.open(f"{self._name(resource)}.{end}", state_files.NEW, 0o600, dir_fd=folder))
@@ -223,7 +223,7 @@ class Runs:
         for pid, started, boot in (taken for name in self._names() if (taken := _taken(name, own))):
             try:
                 return processes.same(int(pid), int(started), boot)
-            except ValueError:  # where the system has no /proc, nobody is ours for certain
+            except ValueError:  # without /proc it is never certain that a process is ours
                 return None
         return None
 

@@ -1,4 +1,4 @@
-"""Work that is never left behind half-done, also not by a cancelled caller."""
+"""Work in threads that is never left half-done, even by a cancelled caller."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 _THREADS: Final = ThreadPoolExecutor(4, "host")
-"""Not those of the event loop, which look up host names: without a network, all of them wait for that."""
+"""Not the threads of the event loop, which look up host names: without a network, all of them wait for that.
+"""
 
 
 async def in_thread(work: Callable[[], T]) -> T:
     """Run blocking work in a thread and return its result.
 
     When the caller is cancelled, the work is still waited for: it holds files open and has
-    half-done things to finish, and nobody may clean up under its hands.
+    half-done things to finish, and no other code may clean up meanwhile.
     """
     loop = asyncio.get_running_loop()
     return await to_the_end(loop.run_in_executor(_THREADS, contextvars.copy_context().run, work))
@@ -26,7 +27,7 @@ async def in_thread(work: Callable[[], T]) -> T:
 async def to_the_end(work: Awaitable[T]) -> T:
     """Wait for work that must not be broken off in the middle; a cancelled caller is cancelled after it.
 
-    A service that was stopped for its restart has to be started again, whatever we are told meanwhile.
+    A service that was stopped for its restart must be started again, even if we have to stop meanwhile.
     """
     worker = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
@@ -39,6 +40,6 @@ async def to_the_end(work: Awaitable[T]) -> T:
             break
     if cancelled is not None:
         if not worker.cancelled():
-            worker.exception()  # nobody is left to be told
+            worker.exception()  # no caller is left to get the result
         raise cancelled
     return worker.result()

@@ -8,6 +8,7 @@ from pathlib import Path
 from nodemanager.host.base import NotSupported, Runner, ServiceManager
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.init import executable
+from nodemanager.host.self_update import processors
 from nodemanager.host.self_update.guard import SERVICES, Guard
 from nodemanager.host.self_update.records import UpgradeRecords
 from nodemanager.host.self_update.staging import Stager
@@ -35,5 +36,5 @@ def upgrader(tree: Tree, state: str, program: str, manager: ServiceManager | Non
     path = str(Path(program).resolve())
     executable.check(tree, path)
     records = UpgradeRecords(tree, state)
-    stager = Stager(tree, path, run, os.uname().machine)
+    stager = Stager(tree, path, run, processors.of_program(path, os.uname().machine))
     return Upgrader(records, stager, Guard(tree, records, SERVICES[init], manager))

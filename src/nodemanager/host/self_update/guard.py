@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 from typing import Final
@@ -13,6 +15,7 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.init import placing, systems
 from nodemanager.host.self_update.records import UpgradeRecords
 from nodemanager.host.services.choose import Name
+from nodemanager.host.state.journal import STATE
 
 SCRIPT: Final = "guard.sh"
 _DASHED: Final = "nodemanager-guard"
@@ -22,7 +25,7 @@ WRITTEN: Final = "Written by nodemanager upgrade-agent; written anew by it, so d
 
 @dataclass(frozen=True, slots=True)
 class GuardService:
-    """What the guard is to one init system."""
+    """How an init system runs the guard."""
 
     name: Name
     service: str
@@ -41,13 +44,25 @@ SERVICES: Final = {
 }  # fmt: skip
 
 
-async def remove(tree: Tree, init: Name, manager: ServiceManager | None) -> bool:
-    """Take the guard away from a host, if it is there; return whether it was."""
+async def remove(tree: Tree, init: Name, manager: ServiceManager | None, *, state: str = STATE) -> bool:
+    """Take the guard away from a host, if it is there; return whether it was.
+
+    An upgrade that is under way ends with it: nobody would go on with it before the agent is there again, and
+    then in vain, or with a program that nobody wants any more.
+    """
     service = SERVICES[init]
-    if not placing.is_there(tree, service.path):
+    key = ServiceKey(service.service)
+    there = placing.is_there(tree, service.path)
+    here = tree.root == "/"  # and no image, in which nothing runs
+    if there and here and manager is not None and (await manager.observe([key]))[key].running:
+        await manager.stop(key)
+    records = UpgradeRecords(tree, state)
+    with _told("end the upgrade that is under way", records):
+        records.withdraw()
+    if not there:
         return False
     if manager is not None:
-        await manager.enable(ServiceKey(service.service), enabled=False)
+        await manager.enable(key, enabled=False)
     placing.take_away(tree, service.path)
     if manager is not None:
         await manager.refresh()
@@ -89,16 +104,30 @@ class Guard:
         await self.manager.restart(self.key)
 
     async def wake(self) -> None:
-        """Have it go on if it does not run; one that runs is not disturbed."""
+        """Have it go on if it does not run, also if somebody removed it; one that runs is not disturbed."""
         if not (await self.manager.observe([self.key]))[self.key].running:
+            if not placing.is_there(self.tree, self.service.path):
+                with _told("put back the guard of the upgrade that is under way", self.records):
+                    await self.install()
             await self.start()
 
     @property
     def key(self) -> ServiceKey:
-        """The service, for whoever runs services."""
+        """The service, as a service manager names it."""
         return ServiceKey(self.service.service)
 
     def _filled(self, template: str) -> str:
         text = (resources.files(init) / template).read_text(encoding="utf-8")
         values = {"WRITTEN": WRITTEN, "STATE": self.records.folder}
         return re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], text)
+
+
+@contextlib.contextmanager
+def _told(what: str, records: UpgradeRecords) -> Iterator[None]:
+    """Tell of what the disk does not let us do in our words."""
+    try:
+        yield
+    except HostError:
+        raise
+    except OSError as error:
+        raise HostError(f"cannot {what}: {records.folder}: {error.strerror or error}") from error

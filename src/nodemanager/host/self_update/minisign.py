@@ -14,7 +14,7 @@ MAX_BYTES: Final = minisign.MAX_BYTES
 
 
 class SignatureRefused(HostError):
-    """A file is not signed by somebody whom this host trusts."""
+    """A file has no signature that this host trusts."""
 
 
 def parse_keys(text: str) -> list[PublicKey]:

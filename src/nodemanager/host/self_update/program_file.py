@@ -1,4 +1,4 @@
-"""The program as a file: whether this host can run it, what it says of itself, and whose it is."""
+"""The program as a file: whether this host can run it, its version, and which package owns it."""
 
 from __future__ import annotations
 
@@ -11,38 +11,35 @@ from typing import Final, NamedTuple
 from nodemanager.host.base import HostError, NotSupported, Runner
 from nodemanager.host.process import runner
 from nodemanager.host.process.runner import CommandNotFound
+from nodemanager.host.self_update import processors
 from nodemanager.native import BUILT_IN
 
 HEAD: Final = 4096
 VERSION_SECONDS: Final = 120.0
 """A first start unpacks; on a small board that takes its time."""
-_ELF: Final = b"\x7fELF"
 _LAUNCHER: Final = b"nodemanager"
-_MACHINES: Final = {"x86_64": 62, "amd64": 62, "aarch64": 183, "arm64": 183, "armv7l": 40, "armv6l": 40}
-"""`uname -m`, and what the header of an executable calls it."""
 _VERSION: Final = re.compile(r"nodemanager ([0-9A-Za-z][0-9A-Za-z.+~-]{0,63}) ")
 _OWNERS: Final = (
     ("dpkg-query", "--search"), ("rpm", "--query", "--file"), ("pacman", "--query", "--owns", "--quiet"),
     ("apk", "info", "--who-owns"), ("pkg", "which", "--quiet"),
 )  # fmt: skip
-"""How package managers are asked whose a file is; they fail where it is nobody's."""
+"""Commands that ask package managers for the owner of a file; they fail if it has none."""
 
 
 class Digests(NamedTuple):
-    """What tells one content from another."""
+    """Digests that identify a content."""
 
     sha256: str
     blake2b: bytes
-    """Of 64 bytes, as minisign signs it."""
+    """Of 64 bytes, the form that minisign signs."""
 
 
-def check_head(head: bytes, machine: str) -> None:
-    """Raise unless the beginning of a file is that of a program of ours for this machine; pure."""
-    if head.startswith(_ELF):
-        number = head[18:20] if head[5:6] == b"\x02" else head[19:17:-1]  # the order of bytes is its own
-        found, wanted = int.from_bytes(number, "big"), _MACHINES.get(machine)
+def check_head(head: bytes, arch: str) -> None:
+    """Raise unless the beginning of a file is that of a program of ours for an architecture; pure."""
+    found, wanted = processors.of_head(head), processors.PROCESSORS.get(arch)
+    if found is not None:
         if wanted is not None and found != wanted:
-            raise HostError(f"cannot use the file: it is for another kind of processor than {machine}")
+            raise HostError(f"cannot use the file: it is for another kind of processor than {arch}")
     elif not head.startswith(b"#!/bin/sh\n") or _LAUNCHER not in head:
         raise HostError("cannot use the file: it is neither an executable nor bin/manager")
 
@@ -104,5 +101,5 @@ def is_running(path: str) -> bool:
             return Path("/proc/self/exe").samefile(path)
         unpacked = Path(str(getattr(sys.modules["__main__"], "__file__", ""))).parent.name
         return bool(re.fullmatch("[0-9a-f]{24}", unpacked)) and unpacked.encode() in head_of(path)
-    except OSError:  # FreeBSD without /proc: whoever was started by this path
+    except OSError:  # FreeBSD without /proc: the processes that were started by this path
         return BUILT_IN and sys.platform != "linux"

@@ -1,4 +1,4 @@
-"""What is on disk of an upgrade of the agent: what is about to be done, and how the last one ended.
+"""The records of an upgrade of the agent on disk: the intent, its progress, and the last result.
 
     intent    there is an upgrade that has not ended; the guard alone removes it
     proof     the new program says by it that it works
@@ -33,26 +33,26 @@ MAX_BYTES: Final = 4096
 PROVEN: Final = "proven"
 STRANDED: Final = "stranded"
 _WORD: Final = re.compile(r"[A-Za-z0-9/._+@:=-]+")
-"""What a shell takes as one word, and as it is."""
+"""A text that a shell reads as one unchanged word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """An upgrade that is about to be done, or under way."""
+    """An upgrade that will begin, or is under way."""
 
     id: str
-    """What no other upgrade of this host is called."""
+    """The id of this upgrade, unique on this host."""
     program: str
     seconds: int
-    """How long the new program may take to prove itself."""
+    """How many seconds the new program has to prove itself."""
     before: str
-    """Version of the program that runs now."""
+    """The version of the program that runs now."""
     after: str
     old: str
-    """SHA-256 of that program."""
+    """SHA-256 of the present program."""
     new: str
     report: bool
-    """Whether the new program has to reach the API: the old one does."""
+    """Whether the new program must reach the API, because the old one does."""
 
     def text(self) -> str:
         """Return it as it is kept."""
@@ -75,12 +75,12 @@ class Outcome:
     id: str
     result: str
     """proven, returned (to the old program), failed (before anything was replaced), or stranded (with the new
-    program, which did not prove itself, because somebody deleted the old one)."""
+    program, which did not prove itself, because the old one was deleted)."""
     message: str = ""
 
 
 class UpgradeRecords:
-    """What is on disk of upgrades of one host."""
+    """The records about upgrades of one host."""
 
     def __init__(self, tree: Tree, state: str = STATE) -> None:
         self.tree = tree

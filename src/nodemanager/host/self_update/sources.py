@@ -1,4 +1,4 @@
-"""Where a new program comes from: a file of this host, or an address; read once, in pieces, and bounded."""
+"""The source of a new program: a local file, or an address; it is read once, in pieces, up to a limit."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from nodemanager.host import web
 from nodemanager.host.base import HostError
 
 MAX_BYTES: Final = 256 * 1024 * 1024
-"""Ten times what a program has."""
+"""Ten times the size of a program."""
 PIECE: Final = 256 * 1024
 ANSWER_SECONDS: Final = 30.0
 SIGNATURE: Final = ".minisig"
-"""What a signature is called after the file that it is of."""
+"""The suffix of a signature's file name."""
 _SCHEMES: Final = ("http", "https")
 
 
 class WebOnly(urllib.request.HTTPRedirectHandler):
-    """Follows to other addresses of the web, and never from an encrypted one to one that is not."""
+    """Follows redirects within the web, but never from an encrypted address to an unencrypted one."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str,
@@ -68,7 +68,7 @@ def is_address(source: str) -> bool:
 
 
 def signature_of(source: str) -> str:
-    """Return where the signature of a file or an address is, unless somebody says otherwise: beside it."""
+    """Return where the signature of a file or an address is by default: beside it."""
     if not is_address(source):
         return source + SIGNATURE
     parts = urllib.parse.urlsplit(source)  # what comes after the path, as a token, is for both

@@ -1,4 +1,4 @@
-"""Brings a new program to a host, beside the one that runs, and finds out whether it may take its place."""
+"""Brings a new program to a host, beside the running one, and checks whether it may replace that."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from nodemanager.tlog.minisign import PublicKey
 
 T = TypeVar("T")
 NEW: Final = ".new"
-"""What the new program is called after the old one, in the same folder, until it takes its place."""
+"""The suffix of the new program, in the same folder, until it replaces the old one."""
 MODE: Final = 0o755
 FETCH_SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class WantedProgram:
-    """The program that a host shall have."""
+    """The program that a host should have."""
 
     source: str
     """A path, or an address."""
     version: str = ""
-    """What it has to say it is; empty = anything that is not older."""
+    """The version that it must report; empty = any that is not older."""
     sha256: str = ""
     """Its digest; empty = any."""
     keys: Sequence[PublicKey] = ()
-    """Whose signatures are accepted; none = it need not be signed, as somebody has said."""
+    """The keys whose signatures are accepted; none = no signature is needed, by explicit choice."""
     signature: str = ""
     """Where the signature is; empty = beside the source."""
     downgrade: bool = False
-    """Whether it may be older than the one that runs."""
+    """Whether it may be older than the running one."""
 
 
 @dataclass(frozen=True, slots=True)
 class StagedProgram:
-    """A program that was found good, and is on disk."""
+    """A program that passed all checks, and is on disk."""
 
     version: str
     sha256: str
@@ -56,10 +56,10 @@ class Stager:
 
     tree: Tree
     program: str
-    """The one that runs."""
+    """The running program."""
     run: Runner
-    machine: str
-    """As `uname -m` says."""
+    arch: str
+    """What the program that runs is for: the kernel may be for another processor, and run both."""
     seconds: float = FETCH_SECONDS
 
     async def stage(self, wanted: WantedProgram, running: str) -> StagedProgram:
@@ -104,7 +104,7 @@ class Stager:
             sha256.update(piece)
             blake2b.update(piece)
             state_files.write_all(descriptor, piece)
-        program_file.check_head(head, self.machine)
+        program_file.check_head(head, self.arch)
         return Digests(sha256.hexdigest(), blake2b.digest())
 
     def _judge(self, wanted: WantedProgram, digests: Digests) -> str:

@@ -1,4 +1,4 @@
-"""Whose signatures this host accepts on a new program."""
+"""The keys whose signatures this host accepts on a new program."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from nodemanager.tlog.minisign import PublicKey
 NAME: Final = "release.pub"
 _OTHERS: Final = 0o022
 """Who may write keys decides what root runs."""
+MAX_BYTES: Final = 64 * 1024
+"""Of all keys with what is said of them; a file that is longer is no file of keys."""
 
 
 def path_of(init: Name) -> str:
@@ -24,14 +26,15 @@ def path_of(init: Name) -> str:
 
 
 def trusted(path: str) -> list[PublicKey]:
-    """Return the keys of a file that nobody but root can have written; none if there is no such file."""
+    """Return the keys in a file that only root can have written; none if there is no such file."""
     try:
         os.lstat(path)  # a link to nowhere is no word that there are no keys, nor is what cannot be looked at
     except FileNotFoundError:
         return []
     except OSError as error:
         raise HostError(f"cannot tell whom to trust: {path}: {error.strerror or error}") from error
-    keys = minisign.parse_keys(state_key.read_guarded(path, _OTHERS).decode("utf-8", "replace"))
+    text = state_key.read_guarded(path, _OTHERS, MAX_BYTES).decode("utf-8", "replace")
+    keys = minisign.parse_keys(text)
     if not keys:
         raise HostError(
             f"cannot trust anybody: there is no key in {path}; put a public key of minisign there"
@@ -40,5 +43,5 @@ def trusted(path: str) -> list[PublicKey]:
 
 
 def given(text: str) -> list[PublicKey]:
-    """Return the keys that somebody names: a public key itself, or a file of them."""
+    """Return keys that a caller names: a public key itself, or a file with keys."""
     return trusted(text) if Path(text).exists() else minisign.parse_keys(text)

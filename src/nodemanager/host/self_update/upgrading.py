@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import posixpath
 from collections.abc import Awaitable, Callable, Iterator
@@ -32,29 +33,33 @@ if TYPE_CHECKING:
     from nodemanager.host.self_update.guard import Guard
 
 PREVIOUS: Final = ".previous"
-"""What the old program is called after the one that runs."""
+"""The suffix of the old program."""
 DEADLINE: Final = 180.0
 LEAST: Final = 30.0
 MOST: Final = 3600.0
 RESERVE: Final = 10.0
-"""Of the deadline, what the way back may take."""
+"""The part of the deadline that is reserved for the way back."""
 POLL: Final = 0.5
 SYNC_SECONDS: Final = 120.0
 PIECE: Final = 256 * 1024
+_NO_LINKS: Final = frozenset({
+    errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV,
+})  # fmt: skip
+"""How filesystems answer that a file cannot have a second name."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpgradeOrder:
-    """What is asked of an upgrade."""
+    """The parameters of an upgrade."""
 
     id: str
     wanted: WantedProgram
     running: str
-    """The version that runs."""
+    """The running version."""
     report: bool
-    """Whether the new program has to reach the API: the old one does."""
+    """Whether the new program must reach the API, because the old one does."""
     deadline: float = DEADLINE
-    """Seconds within which the host has an agent that works, the new one or the old one."""
+    """Seconds after which the host must have a working agent, the new one or the old one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +107,7 @@ class Upgrader:
                 raise
             try:
                 await self.guard.start()
-            except OSError:  # and not when we are told to stop: it is the guard who does that
+            except OSError:  # not when we are told to stop: the guard does that
                 self._withdraw()
                 raise
         return intent
@@ -144,7 +149,7 @@ class Upgrader:
             )
 
     async def ended(self, id_: str, seconds: float) -> Outcome | None:
-        """Wait for the end of an upgrade, for so many seconds; None = nobody knows it."""
+        """Wait for the end of an upgrade, for so many seconds; None = the end is unknown."""
         left = seconds
         while True:
             found, pending = self.records.outcome(), self.records.pending()
@@ -173,7 +178,9 @@ class Upgrader:
                 os.unlink(name, dir_fd=folder)
             try:
                 os.link(place.name, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-            except PermissionError:
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
                 _copy(place.name, name, folder)
             with self.records.tree.readable(folder) as opened:
                 os.fsync(opened)

@@ -2,11 +2,11 @@
 
 Calls are pipelined: `ask` sends any number of them and then collects the replies, so that looking at
 a hundred units costs as many round trips as looking at one. Signals that arrive meanwhile are kept
-for whoever waits for them. There is no task in the background and nothing to reconnect: connecting
+for the caller that waits for them. There is no background task and no reconnection: connecting
 to a local socket takes less than a millisecond, so every visit opens a connection of its own.
 
     BusError (a HostError)
-    +-- BusUnreachable   nobody listens, somebody else listens, or the conversation broke
+    +-- BusUnreachable   no process listens, or a wrong one does, or the conversation broke
     +-- Refused          the peer answered with an error; `code` is its name
 """
 
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS: Final = 5.0
 MAX_SIGNALS: Final = 4096
-"""Signals kept at most; the oldest go first."""
+"""How many signals are kept; beyond that, the oldest are dropped."""
 MAX_IN_FLIGHT: Final = 64
-"""Calls without an answer at a time: a system bus refuses what goes beyond 128 of a connection."""
+"""How many calls may be open: a system bus refuses more than 128 of a connection."""
 _PEER: Final = struct.Struct("iII")
 
 
 class BusError(HostError):
-    """A D-Bus call did not work out."""
+    """A D-Bus call failed."""
 
 
 class BusUnreachable(BusError):
-    """Nobody answers at that socket, or not the one who should."""
+    """No process answers at that socket, or a wrong one."""
 
 
 class CallRefused(BusError):

@@ -10,14 +10,14 @@ from jeepney.low_level import HeaderFields, Message, MessageType, Parser
 from jeepney.wrappers import DBusAddress, new_method_call
 
 MAX_MESSAGE: Final = 16 * 1024 * 1024
-"""D-Bus allows 128 MiB; no answer that we ask for comes near to this."""
+"""D-Bus allows 128 MiB; no answer to our calls is nearly so large."""
 
 _BROKEN: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError, struct.error)
-"""What the library raises, sooner or later, on bytes that are no message."""
+"""Errors that the library raises on bytes that are no message."""
 
 
 class MalformedMessage(ValueError):
-    """These bytes are no D-Bus message that we would read."""
+    """These bytes are no D-Bus message that we accept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class BusCall:
     """One method call; `signature` says of which D-Bus types the arguments are."""
 
     destination: str
-    """The service on the bus; also where there is no bus in between and nobody reads it."""
+    """The service on the bus; it is also set without a bus in between, where it is ignored."""
     path: str
     interface: str
     method: str
@@ -44,7 +44,7 @@ class BusReply:
 
 @dataclass(frozen=True, slots=True)
 class BusFailure:
-    """The answer to a call that did not work out."""
+    """The error reply to a call."""
 
     serial: int
     code: str
@@ -88,7 +88,7 @@ class Decoder:
             except _BROKEN as error:
                 raise MalformedMessage(f"that is no D-Bus: {error}") from error
             if message is None:
-                if missing > MAX_MESSAGE:  # as its own header says; nobody waits for the rest
+                if missing > MAX_MESSAGE:  # according to its own header; the rest is not needed
                     raise MalformedMessage(f"a message is larger than {MAX_MESSAGE} bytes")
                 return None
             if found is not None:

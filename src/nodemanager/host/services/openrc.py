@@ -18,7 +18,7 @@ JOB_SECONDS: Final = 300.0
 _STATES: Final = {
     0: "started", 3: "stopped", 4: "stopping", 8: "starting", 16: "inactive", 32: "crashed",
 }  # fmt: skip
-"""Exit statuses of `rc-service X status`, which is the only one who knows: rc-status exits with 0 always."""
+"""Exit statuses of `rc-service X status`; only these are reliable, as rc-status always exits with 0."""
 _NOT_BOOTING: Final = frozenset(("off", "shutdown", "recovery", "single", "nonetwork"))
 _COMMAND: Final = re.compile(r"^\s*\*?\s*([a-z_-]+)\s*:", re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""What a service manager refuses by name, in the same words everywhere."""
+"""Requests that a service manager refuses by name, with the same words everywhere."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from nodemanager.plan.facts import ServiceFact
 
 SECONDS: Final = 60.0
 _OFFLINE: Final = {"SYSTEMD_OFFLINE": "1"}
-"""Have systemctl edit links by itself, without asking how it is run: /proc may not be mounted there."""
+"""Lets systemctl edit links by itself, without asking how it is run: /proc may not be mounted there."""
 
 
 class OfflineSystemd:
@@ -37,10 +37,10 @@ class OfflineSystemd:
         return parse_is_enabled(done)
 
     async def refresh(self, user: str = "") -> None:
-        """Do nothing: whoever boots this will read the files."""
+        """Do nothing: the next boot reads the files."""
 
     async def enable(self, key: ServiceKey, *, enabled: bool) -> bool:
-        """Make it start at boot, or not; nobody has to notice."""
+        """Make it start at boot, or not; no running manager needs to know."""
         if key.user:
             raise NotSupported(_users_text(key))
         unit = systemd_units.unit_name(key.name)

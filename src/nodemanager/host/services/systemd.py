@@ -21,7 +21,7 @@ from nodemanager.plan.facts import ServiceFact
 JOB_SECONDS: Final = 300.0
 """How long a job may take; units have time limits of their own, 90 seconds by default."""
 SETTLE_SECONDS: Final = 3.0
-"""How long looking waits for units that are on their way."""
+"""How long an observation waits for units that are changing state."""
 JOURNAL_SECONDS: Final = 5.0
 JOURNAL_LINES: Final = 5
 _SHOWN: Final = 600
@@ -32,12 +32,12 @@ _SERVICE: Final = (
 _BOTH: Final = frozenset(("enabled", "disabled"))
 
 _Place = tuple[str, str]
-"""A user, the empty name for the host's own manager, and a unit."""
+"""A user, empty for the host's own manager, and a unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Deed:
-    """What is done to a unit, for messages."""
+    """An action on a unit, for messages."""
 
     verb: str
     key: ServiceKey
@@ -80,9 +80,9 @@ class Systemd:
         self._no_wait = start_delay is None
         self._patience = 0.0 if self._no_wait else SETTLE_SECONDS
         self._unread: dict[_Place, frozenset[str]] = {}
-        """Files that systemd had not read when we looked at a unit last; and links, as sentences."""
+        """Files that systemd had not read at our last look at a unit; and links, as sentences."""
         self._ignored: dict[_Place, frozenset[str]] = {}
-        """Those of them that it does not read even when told to, for reasons of its own."""
+        """Those of them that it does not read even after a reload, for its own reasons."""
 
     async def observe(self, keys: Iterable[ServiceKey]) -> Mapping[ServiceKey, ServiceFact]:
         """Return the state of each unit; one connection for the host and one for each user."""
@@ -159,7 +159,7 @@ class Systemd:
     async def refresh(self, user: str = "") -> None:
         """Have unit files read again."""
         whose = f" of {user}" if user else ""
-        unread = dict(self._unread)  # who looks meanwhile may see files that come too late
+        unread = dict(self._unread)  # another reader may see files that come too late
         async with systemd_bus.visit(self._tree, user) as manager:
             try:
                 await manager.method("Reload", seconds=systemd_bus.RELOAD_SECONDS)
@@ -252,7 +252,7 @@ class Systemd:
             if not job:
                 raise
             if await systemd_bus.wait_idle(self._tree, deed.key.user, deed.unit, job, JOB_SECONDS):
-                result = "done"  # or not: whoever asked looks at the unit next
+                result = "done"  # or not: the caller looks at the unit next
         if result in ("done", "skipped"):
             return
         async with systemd_bus.visit(self._tree, deed.key.user) as manager:
@@ -292,7 +292,7 @@ _JOB_RESULTS: Final = {
     "assert": "an assertion of its unit file does not hold",
     "unsupported": "this system does not support units of its type",
 }
-"""How jobs end that tell more than the unit itself does."""
+"""Results of jobs that say more than the unit itself."""
 
 
 async def _look_at_template(manager: ManagerSession, unit: str) -> ServiceFact:

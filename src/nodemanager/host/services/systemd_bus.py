@@ -1,4 +1,4 @@
-"""The manager interface of systemd: what can be asked of it, and its jobs, over one connection."""
+"""The manager interface of systemd: its requests and its jobs, over one connection."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ManagerSession:
 
     connection: BusConnection
     has_bus: bool
-    """Whether a bus is in between, which has to be told who we are and what we want to hear."""
+    """Whether a bus is in between, which needs a greeting and rules for signals."""
 
     async def method(
         self, name: str, signature: str = "", *arguments: Any, seconds: float = CALL_SECONDS
@@ -152,7 +152,7 @@ async def _open_bus(path: str) -> ManagerSession:
 
 
 async def _open_user(tree: Tree, user: str) -> ManagerSession:
-    """Straight to the user's systemd, which lets root in; the bus of a user lets nobody else in."""
+    """Connect directly to the user's systemd, which accepts root; a user's bus accepts only that user."""
     await users.learn(tree, [user])
     number = users.user_numbers(tree, [user]).get(user)
     if number is None:

@@ -23,7 +23,7 @@ USER: Final = ("/etc/systemd/user", "/run/systemd/user")
 MAX_ENTRIES: Final = 1000
 MAX_LINKS: Final = 10_000
 _PULLING: Final = (".wants", ".requires", ".upholds")
-"""Ends of the names of directories with links to units that another unit starts."""
+"""Suffixes of directories with links to units that another unit starts."""
 
 
 def unread(tree: Tree, status: UnitStatus, folders: tuple[str, ...]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""What systemd says about units, in the words of a plan; pure."""
+"""The reports of systemd about units, in the terms of a plan. Pure."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _BOOT: Final = {
     "linked-runtime": False,
     "masked-runtime": False,
 }
-"""Whether a unit starts at boot by the state of its file; every other state is None: static and indirect
-have no say, generated and transient are made by others."""
+"""Whether a unit starts at boot, by the state of its file; other states are None: static and indirect units
+decide nothing, generated and transient ones are made by other programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class UnitStatus:
     id: str
     """Its first name; aliases lead to it."""
     load: str
-    """loaded, not-found, masked, bad-setting, error."""
+    """One of loaded, not-found, masked, bad-setting, error."""
     active: str
     """active, reloading, inactive, failed, activating, deactivating."""
     sub: str
@@ -43,7 +43,7 @@ class UnitStatus:
     file: str = ""
     """State of the unit file: enabled, disabled, static, ..."""
     stale: bool = False
-    """Its files changed since they were read."""
+    """Whether its files changed since they were read."""
     fragment: str = ""
     """Its unit file."""
     drop_ins: tuple[str, ...] = ()

@@ -1,1 +1,1 @@
-"""What the agent itself keeps on disk: private, whole, and there after a power cut."""
+"""The agent's own files: private, complete, and safe after a power cut."""

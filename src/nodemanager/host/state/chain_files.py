@@ -1,4 +1,4 @@
-"""The files of a host's chain: where they end, and what of the end was torn by a power cut."""
+"""The files of a host's chain: where they end, and what a power cut tore off there."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from nodemanager.host.state import state_files
 from nodemanager.tlog import merkle
 
 MAX_WRITE: Final = 64 * 1024
-"""Bytes that are written at once, and synced: so much may be torn."""
+"""How many bytes are written and synced at once: so much may be torn."""
 MAX_RECENT: Final = 32
-"""Lines that are kept in memory, from which the status tells some."""
+"""How many lines are kept in memory, from which the status shows some."""
 MAX_FILE: Final = 64 * 1024 * 1024
 _WINDOW: Final = 2 * MAX_WRITE
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -29,20 +29,20 @@ class ChainEnd:
     """Where a chain ends."""
 
     size: int = 0
-    """Records so far, those included that were dropped."""
+    """The number of records so far, dropped ones included."""
     head: str = ""
     """Hash of the last one."""
     length: int = 0
-    """Bytes of the newest file that count; 0 = the next record begins a file."""
+    """The valid bytes of the newest file; 0 = the next record begins a file."""
     torn: int = 0
-    """Bytes after these, which nobody relies on."""
+    """The bytes after these, on which nothing relies."""
     first: int = 0
-    """Number of the first record that is kept."""
+    """The number of the first record that is kept."""
     id: str = ""
     recent: tuple[bytes, ...] = ()
     """Some of the newest lines."""
     damaged: str = ""
-    """A file that cannot be gone on with: nothing at its end can be read."""
+    """A file that cannot be continued, because its end is unreadable."""
 
 
 def find_end(tree: Tree, path: str, old: str) -> ChainEnd:
@@ -53,7 +53,7 @@ def find_end(tree: Tree, path: str, old: str) -> ChainEnd:
     if newest.size:
         first = before.first if before.size else newest.first
         return replace(newest, first=first, recent=_newest(before.recent, newest.recent))
-    # Somebody was killed after giving the file its other name, or had written nothing yet to a new one.
+    # A process was killed after it renamed the file, or before it wrote to a new one.
     return replace(before, length=0, torn=newest.torn)
 
 

@@ -5,8 +5,8 @@
     audit.lock       held for the moment of a write; counts what could not be written
 
 Several processes add to it: the agent, and every command that changes this host by hand. Each line is one
-record in canonical JSON, and is on disk when `append` returns. What a power cut tears is the last write,
-which nobody was told of yet: its first line that cannot be read, and what follows it, is cut off, and a
+record in canonical JSON, and is on disk when `append` returns. A power cut can only tear the last write,
+which was not reported yet: its first unreadable line, and what follows it, is cut off, and a
 record says so. A record that cannot be written, as on a full disk, is counted, and the next one that can be
 says how many are missing.
 """
@@ -42,13 +42,13 @@ NAME: Final = "audit.chain"
 OLD: Final = "audit.chain.1"
 LOCK: Final = "audit.lock"
 MAX_BYTES: Final = 4 * 1024 * 1024
-"""Of one file; there are two."""
+"""The limit of one file; there are two."""
 CHAIN: Final = "HostChain"
-"""Kind of the object of records about the chain itself; its uid is that of the chain."""
+"""The kind of object in records about the chain itself; its uid is that of the chain."""
 BEGIN, GO_ON, CUT, LOST = "begin", "continue", "cut", "lost"
-"""Verbs of such records."""
+"""The verbs of such records."""
 PATIENCE: Final = 10.0
-"""Seconds that others may take to write; whoever stopped in the middle must not stop us."""
+"""How many seconds another process may take to write; a stopped one must not stop us."""
 _NAP: Final = 0.01
 _DIGITS: Final = 16
 _LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -61,7 +61,7 @@ class ChainError(HostError):
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The chain as it was when it was last looked at; good while the file looks the same."""
+    """The chain as it was at the last look; valid while the file looks the same."""
 
     look: tuple[int, int, int]
     end: ChainEnd
@@ -94,7 +94,7 @@ class HostChain:
     def append(self, new: Sequence[Record], lost: int = 0) -> AuditChain:
         """Add records, and say that others were lost; returns, when all is on disk, how far the chain is.
 
-        Raises ChainError where that cannot be done. Then nothing was added, and nobody is told of it but by
+        Raises ChainError where that cannot be done. Then nothing was added, and it is reported only by
         `lose`.
         """
         with self._mutex:
@@ -134,7 +134,8 @@ class HostChain:
                 if self._seen is None or self._seen.look != look:
                     with self._locked():
                         end = chain_files.find_end(self._tree, self.path, self.old)
-                        # Whoever wrote it may have been killed before: what others are told must last.
+                        # The process that wrote it may have been killed before: what others get to know must
+                        # last.
                         chain_files.sync(self._tree, self.path if end.length else self.old)
                         self._seen = _Seen(look, end, _anchored(end))
                 return self._seen.anchor if self._seen.anchor.size else None

@@ -26,11 +26,11 @@ STATE: Final = "/var/lib/nodemanager"
 NAME: Final = "pending.json"
 MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_CAUSES: Final = 64
-"""Paths remembered per entry; more would not make the restart any more owed."""
+"""How many paths are remembered per entry; more would not make the restart more necessary."""
 
 
 class JournalError(HostError):
-    """The record of what is owed cannot be read or written."""
+    """The record of due restarts cannot be read or written."""
 
 
 class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,7 +38,7 @@ class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     since: float
     started: bool = False
     later: list[str] = []
-    """What changed after the run began that is under way: it owes another one."""
+    """Changes after the current run began: they require another one."""
 
 
 _Entries = dict[ResourceId, _Entry]
@@ -65,7 +65,7 @@ def _without(entry: _Entry, gone: set[str]) -> _Entry:
 
 
 class Journal:
-    """What is owed on this host."""
+    """The due restarts and runs of this host."""
 
     def __init__(self, tree: Tree, folder: str = STATE, clock: Callable[[], float] = time.time) -> None:
         self._tree = tree
@@ -74,7 +74,7 @@ class Journal:
         self._clock = clock
         self._entries: _Entries = {}
         self._lock = threading.RLock()
-        """Files are put in place by threads, while runs that are under way end."""
+        """Threads install files while running executions end."""
         self._load()
 
     def reload(self) -> None:
@@ -165,7 +165,7 @@ class Journal:
                 self._save(entries)
 
     def keep_only(self, resources: Iterable[ResourceId]) -> None:
-        """Drop what is owed to nobody: services and executions that are no longer declared."""
+        """Drop entries without an owner: services and executions that are no longer declared."""
         known = set(resources)
         with self._lock:
             stale = [one for one in self._entries if one not in known]
@@ -175,7 +175,7 @@ class Journal:
                 self._save({one: entry for one, entry in self._entries.items() if one in known})
 
     def _save(self, entries: _Entries) -> None:
-        """Put entries on disk; only then they count, so that nobody relies on what was never written."""
+        """Write entries to disk; they count only after that, so that no step relies on unwritten ones."""
         document = _Document(pending={str(one): entry for one, entry in entries.items()})
         try:
             self._tree.forget()

@@ -19,13 +19,13 @@ _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.
 
 
 class FileLines(NamedTuple):
-    """What a file holds."""
+    """The content of a file."""
 
     good: list[bytes]
     torn: bool
-    """Whether somebody was killed while adding the last line; it has to be replaced before it may grow."""
+    """Whether a kill tore the last line; the file has to be replaced before it may grow."""
     damaged: bool
-    """Whether a line that once was whole is not what it was."""
+    """Whether a line that was complete has changed."""
 
 
 class LineFile:
@@ -75,7 +75,7 @@ class LineFile:
             self._tree.forget()
 
     def set_aside(self) -> str:
-        """Give a damaged file another name, so that somebody may look at it; return how it is called now."""
+        """Rename a damaged file, so that a person may look at it; return its new name."""
         return state_files.set_aside(self._tree, self.path)
 
 

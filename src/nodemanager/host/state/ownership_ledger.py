@@ -1,7 +1,7 @@
 """What this host has because of ConfigSets, on disk before any of it is changed.
 
 One file of the state folder. It is written whole, in one rename, and only when it would say something new.
-Where there is none although the agent was here before, nobody knows what was there before us: what held then
+Where there is none although the agent was here before, the state before us is unknown: what held then
 is taken down as such, and is never taken back.
 """
 
@@ -26,16 +26,16 @@ log = logging.getLogger(__name__)
 NAME: Final = "ownership"
 VERSION: Final = 2
 MAX_ENTRIES: Final = 50_000
-"""More than a host can declare sensibly: some 20 MB."""
+"""More than a host can sensibly declare: some 20 MB."""
 
 
 MAX_BYTES: Final = 48 * 1024 * 1024
 MAX_LEFT: Final = 8192
-"""Resources that are left behind and remembered; of more, the oldest are forgotten."""
+"""How many resources that were left behind are remembered; beyond that, the oldest are forgotten."""
 
 
 class OwnershipLedgerError(HostError):
-    """What we own cannot be written down."""
+    """The record of what we own cannot be written."""
 
 
 class _Document(msgspec.Struct, omit_defaults=True):
@@ -50,16 +50,16 @@ class OwnershipLedger:
     def __init__(self, vault: Vault, *, keep: bool = False) -> None:
         self._vault = vault
         self._keep = keep
-        """Whether this is only to look: what is damaged stays where it is."""
+        """Whether this is only to read: a damaged file stays in its place."""
         self._lock = threading.RLock()
         self._owned: dict[ResourceId, Owned] | None = None
         self._sets: dict[Owner, SetRecord] = {}
         self._expected: Mapping[Owner, SetRecord] | None = None
-        """What is known of sets: it is written with whatever is written next."""
+        """Facts about sets: they are saved with the next write."""
         self._here: dict[str, Owner] = {}
         """The sets that are for this host, by name."""
         self.is_new = False
-        """Whether there was nothing on disk, or nothing of use."""
+        """Whether there was no usable file on disk."""
 
     @property
     def owned(self) -> Mapping[ResourceId, Owned]:
@@ -90,7 +90,7 @@ class OwnershipLedger:
         return any(one in expected and expected[one].prune for one in self.named(names))
 
     def named(self, names: Iterable[str]) -> tuple[Owner, ...]:
-        """Return the sets of these names that are for this host; of manifests, nobody knows a uid."""
+        """Return the sets of these names that are for this host; sets from manifests have no known uid."""
         return tuple(self._here.get(name, name) for name in names)
 
     @property
@@ -146,7 +146,7 @@ class OwnershipLedger:
     def begin(self, sets: Mapping[Owner, SetRecord], held: Iterable[ResourceId]) -> None:
         """Take down what is known of the sets of this host; those that are gone stay while they matter.
 
-        Where there is no record, begin one with what `held` before: how it was before us, nobody knows.
+        Where there is no record, begin one with what `held` before: the state before us is unknown.
         """
         with self._lock:
             self.expect(sets)
@@ -235,13 +235,13 @@ class OwnershipLedger:
 
 def _decoded(data: bytes) -> _Document:
     found = msgspec.json.decode(data, type=_Document)
-    if found.version != VERSION:  # what it means, and what would be lost by writing it anew, nobody knows
+    if found.version != VERSION:  # its meaning, and the loss by writing it anew, are unknown
         raise ValueError(f"cannot read the record of what this host has: it is of version {found.version}")
     return found
 
 
 def _oldest(owned: Mapping[ResourceId, Owned]) -> list[ResourceId]:
-    """Return what is to be forgotten because too much is left behind; it stays, and nobody lists it."""
+    """Return what is to be forgotten because too much is left behind; it stays on the host, but unlisted."""
     left = [one for one, entry in owned.items() if entry.left and not entry.waits]
     over = left[: max(len(left) - MAX_LEFT, 0)]
     for one in over:

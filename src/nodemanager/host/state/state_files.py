@@ -16,20 +16,20 @@ NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Owner(NamedTuple):
-    """Whose a file is."""
+    """The owner of a file."""
 
     uid: int
     gid: int
 
 
 def prepare_below(tree: Tree, path: str) -> None:
-    """Make a folder, and the folder of ours that it is in, that nobody but their owner may look into."""
+    """Make a folder, and our folder that it is in, both closed to all other users."""
     prepare_folder(tree, path.rpartition("/")[0])
     prepare_folder(tree, path)
 
 
 def prepare_folder(tree: Tree, path: str) -> None:
-    """Make a folder, and its parents, that nobody but its owner may look into."""
+    """Make a folder, and its parents, closed to all users but the owner."""
     place = tree.place(path, make_parents=True)
     try:
         os.mkdir(place.name, 0o700, dir_fd=place.folder)

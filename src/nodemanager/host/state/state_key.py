@@ -1,4 +1,4 @@
-"""The key of Secrets on disk, taken only from where nobody else can have read it or put it."""
+"""The key of Secrets on disk, accepted only from places that other users cannot read or write."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OTHERS_OF_CREDENTIAL: Final = 0o037
 
 
 class KeyRefused(HostError):
-    """The key cannot be used, or should not be."""
+    """The key cannot be used, or is not safe."""
 
 
 class Cipher(Protocol):
@@ -39,7 +39,8 @@ class Cipher(Protocol):
 def cipher_of(path: str, credentials: str = "") -> Cipher:
     """Return what a key file encrypts with; a name without a slash is one of systemd's `credentials`.
 
-    At least 32 bytes that nobody can guess, in any form; the whole file is the key.
+    At least 32 bytes that nobody can guess, in any form; the whole file is the key, up to 4096 of
+    them.
     """
     others = _OTHERS
     if "/" not in path:
@@ -58,8 +59,12 @@ def cipher_of(path: str, credentials: str = "") -> Cipher:
     return _aes_gcm(hashlib.sha256(b"nodemanager state key\n" + key).digest())
 
 
-def read_guarded(path: str, others: int) -> bytes:
-    """Return a file of ours or root's on which others have none of these rights; what is checked is read."""
+def read_guarded(path: str, others: int, limit: int = 0) -> bytes:
+    """Return a file of ours or root's on which others have none of these rights; what is checked is read.
+
+    One with more than `limit` bytes is refused. Without a limit, its beginning is the key: hosts may have a
+    longer one, by which their state is sealed.
+    """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with contextlib.closing(Tree("/")) as tree:
@@ -67,7 +72,8 @@ def read_guarded(path: str, others: int) -> bytes:
             descriptor = os.open(place.name, flags, dir_fd=place.folder)
         try:
             _check(path, os.fstat(descriptor), others)
-            return os.read(descriptor, MAX_BYTES)
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                found = file.read(limit + 1 if limit else MAX_BYTES)
         finally:
             os.close(descriptor)
     except KeyRefused:
@@ -78,6 +84,9 @@ def read_guarded(path: str, others: int) -> bytes:
                 f"cannot use the key {path}: it is a symbolic link; name the file that it points to"
             ) from error
         raise KeyRefused(f"cannot read the key {path}: {error.strerror or error}") from error
+    if limit and len(found) > limit:
+        raise KeyRefused(f"cannot use the key {path}: it has more than {limit // 1024} KiB")
+    return found
 
 
 def _check(path: str, found: os.stat_result, others: int) -> None:

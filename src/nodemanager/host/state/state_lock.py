@@ -1,4 +1,4 @@
-"""One process at a time changes a host: the agent, or somebody's `apply`."""
+"""One process at a time changes a host: the agent, or a user's `apply`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class StateLock:
         except OSError as error:
             where = self._tree.outside(f"{self._folder}/{self._name}")
             raise HostError(f"cannot lock {where}: {error.strerror or error}") from error
-        with contextlib.suppress(OSError):  # a full disk: only people want to know who has it
+        with contextlib.suppress(OSError):  # a full disk: only people need to know who has it
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 

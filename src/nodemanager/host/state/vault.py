@@ -4,7 +4,7 @@
     <nonce, ciphertext and tag>         the line before it is authenticated with it
 
 A file is written only if it would say something new: memory cards wear out. What cannot be read is an
-error that says why and what to do; it is the caller's to go on without it, for all of it can be had anew.
+error that says why and what to do; the caller can go on without it, because all of it can be read anew.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Vault:
         self._cipher = cipher
         self._lock = threading.Lock()
         self._known: dict[str, bytes] = {}
-        """What the files are known to say, as digests."""
+        """The last known content of the files, as digests."""
 
     @property
     def encrypts(self) -> bool:

@@ -1,6 +1,6 @@
-"""Tells what somebody else may have changed on a host, as soon as it happens; looks at nothing itself.
+"""Reports possible changes on a host as soon as they happen; it looks at no resource itself.
 
     inotify, D-Bus, netlink --> Inbox (coalesced, bounded) --> Touched
 
-A watch may say too much, never too little: whoever is told looks for themselves.
+A watch may report too much, never too little: the receiver of a report looks itself.
 """

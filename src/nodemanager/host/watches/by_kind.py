@@ -23,7 +23,7 @@ _RUNLEVELS: Final = "/etc/runlevels"
 
 
 class PackageWatch(KindWatch):
-    """Hears of package managers by the files in which they keep their books."""
+    """Hears of package managers through changes of their databases."""
 
     def __init__(self, hearing: Hearing) -> None:
         self._databases = hearing.tools.databases
@@ -40,18 +40,18 @@ class PackageWatch(KindWatch):
         return declared.packages(desired, self._databases or ())
 
     async def follow(self, desired: Desired) -> None:
-        """Take note of packages of which nobody would tell."""
+        """Remember the packages for which no event will come."""
         self._unheard = bool(desired.packages) and self._databases == ()
 
 
 class FileWatch(KindWatch):
-    """Hears of files, and of who changes them where the kernel tells that."""
+    """Hears of files, and of the processes that change them if the kernel reports these."""
 
     def __init__(self, hearing: Hearing) -> None:
         self._hearing = hearing
         self._authors: FileChangeAuthors | None = None
         self._asked = False
-        """Whether the kernel was asked to tell who changes files; if it does not, it never will."""
+        """Whether the kernel was asked to report who changes files; if it refused, it always will."""
 
     def paths(self, desired: Desired) -> Iterator[Interest]:
         """Return every declared path, and where the numbers of their owners come from."""
@@ -59,7 +59,7 @@ class FileWatch(KindWatch):
         yield from declared.owners(desired)
 
     async def follow(self, desired: Desired) -> None:
-        """Remember who changes these files."""
+        """Remember which processes change these files."""
         if self._hearing.here and not self._asked:
             self._asked, self._authors = True, file_change_authors.watch(self._hearing.tree)
         if (memory := self._authors) is not None:
@@ -68,7 +68,7 @@ class FileWatch(KindWatch):
             await in_thread(lambda: memory.follow((one.path for one in declarations), purged))
 
     def who(self, resource: ResourceId) -> str:
-        """Return who changed a path last."""
+        """Return the process that changed a path last."""
         return self._authors.who(resource.name) if self._authors is not None else ""
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ class FileWatch(KindWatch):
 
 
 class ServiceWatch(KindWatch):
-    """Hears of services by systemd's own word, or by the links that OpenRC keeps."""
+    """Hears of services by signals of systemd, or by the links of OpenRC."""
 
     def __init__(self, hearing: Hearing) -> None:
         self._hearing = hearing
@@ -120,7 +120,7 @@ class ServiceWatch(KindWatch):
                 await self._hearing.follow_paths(f"units of {user}", ())
 
     def close(self) -> None:
-        """Listen to nobody."""
+        """Stop listening."""
         for one in self._units.values():
             one.close()
         self._units.clear()

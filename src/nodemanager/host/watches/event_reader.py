@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 PAUSE: Final = 0.002
-"""Seconds between two readings when one follows the other; the kernel merges what repeats itself."""
+"""Seconds between two reads in a row, because the kernel merges repeated events."""
 BURST: Final = 8
-"""So many readings may follow each other without a pause."""
+"""How many reads may follow each other without a pause."""
 COSTLY: Final = 0.001
 RATIO: Final = 2.0
-"""A reading that took longer than that is followed by a pause so much longer: a third of a core at most."""
+"""After a longer read, the pause grows with its time, so that it uses a third of a core at most."""
 LONGEST: Final = 0.1
 
 

@@ -1,4 +1,4 @@
-"""Who it was: which process changed a declared path last, where the kernel says so.
+"""Which process changed a declared path last, where the kernel reports it.
 
     fanotify --process, entry--> /proc, while the process is still there --> `who`, asked after a repair
 
@@ -25,9 +25,9 @@ from nodemanager.host.watches.fanotify import Fanotify, FanotifyEvent
 
 log = logging.getLogger(__name__)
 MAX_KNOWN: Final = 4096
-"""So many paths are remembered with who changed them."""
+"""For how many paths the last process is remembered."""
 MAX_AGE: Final = 900.0
-"""Seconds; longer than the longest pause before a repair of something that somebody else keeps changing."""
+"""Seconds; longer than the longest pause before a repair of a contested resource."""
 SAME_SECONDS: Final = 1.0
 """A process that changes many files is looked at once in so many seconds,"""
 MAX_SEEN: Final = 256
@@ -38,7 +38,7 @@ _UNIT_KINDS: Final = (".service", ".scope")
 
 
 class FileChangeAuthors:
-    """Remembers who changed what, of the paths that it follows."""
+    """Remembers which process changed the paths that it follows."""
 
     def __init__(self, tree: Tree, clock: Callable[[], float] = time.monotonic) -> None:
         """Raises NotSupported."""
@@ -77,7 +77,7 @@ class FileChangeAuthors:
         self._names = found  # at once: events are read meanwhile
 
     def who(self, path: str) -> str:
-        """Return who changed a path last, and forget it; empty = unknown."""
+        """Return the process that changed a path last, and forget it; empty = unknown."""
         self._drain()
         said, at = self._did.pop(path, ("", 0.0))
         return said if self._clock() - at < MAX_AGE else ""
@@ -92,7 +92,7 @@ class FileChangeAuthors:
         try:
             key = self._group.add(walked)
         except OSError as error:
-            log.debug("who changes files in %s cannot be told: %s", folder, error.strerror)
+            log.debug("cannot find out which process changes files in %s: %s", folder, error.strerror)
             return b""
         finally:
             os.close(walked)
@@ -111,7 +111,7 @@ class FileChangeAuthors:
     def _drain(self) -> None:
         for event in self._group.read():
             if event.mask & fanotify.OVERFLOW:
-                self._did.clear()  # somebody else may have been there since
+                self._did.clear()  # another process may have that number since
             elif event.pid != os.getpid():
                 for path in self._paths(event):
                     self._note(path, event.pid)
@@ -125,7 +125,7 @@ class FileChangeAuthors:
 
     def _note(self, path: str, pid: int) -> None:
         now = self._clock()
-        if not pid:  # of another container: whoever was here before it was not
+        if not pid:  # of another container: the process that was there before was not
             self._did.pop(path, None)
             return
         if now >= self._seen_until:
@@ -141,7 +141,7 @@ class FileChangeAuthors:
 
 
 def watch(tree: Tree) -> FileChangeAuthors | None:
-    """Return a memory of who changes files, where there can be one."""
+    """Return a memory of the processes that change files, where that is possible."""
     try:
         return FileChangeAuthors(tree)
     except NotSupported as error:
@@ -150,7 +150,7 @@ def watch(tree: Tree) -> FileChangeAuthors | None:
 
 
 def describe(pid: int, processes: Path = Path("/proc")) -> str:
-    """Return what people would want to know about a process: name, number, user, who logged in, unit."""
+    """Return the facts about a process for people: name, number, user, login, unit."""
     folder = processes / str(pid)
     try:
         name = _plain((folder / "comm").read_text(errors="replace").strip())

@@ -27,7 +27,7 @@ def watch(tree: Tree, packages: PackageManager | None, services: ServiceManager 
 
 
 class HostWatch:
-    """Hears of changes to what is declared; for one reader."""
+    """Hears of changes to declared resources; for one reader."""
 
     name = "host watch"
 
@@ -41,7 +41,7 @@ class HostWatch:
         self._links: LinkWatch | None = None
         self._failures: dict[str, str] = {}
         self._passing: set[str] = set()
-        """Those of the failures that may be gone the next time."""
+        """Failures that may be gone the next time."""
         self._broken = asyncio.Event()
         self._closed = False
 
@@ -54,15 +54,15 @@ class HostWatch:
 
     @property
     def lacking(self) -> bool:
-        """Whether something is not watched for want of what others may give back, such as inotify watches.
+        """Whether a resource is not watched for want of what others may release, such as inotify watches.
 
-        Not so of services: their watches come back by themselves, or there is nobody to ask.
+        Services do not count: their watches come back by themselves, or there is no source of events.
         """
         return bool(self._passing) or (self._paths is not None and bool(self._paths.shortfalls))
 
     async def follow(self, desired: Desired) -> None:
-        """Watch exactly what is declared; what is new is told of once."""
-        if self._closed:  # a pass may end later than we do, and nobody would close what it opens
+        """Watch exactly what is declared; new resources are reported once."""
+        if self._closed:  # a pass may end later than we do, and its new watches would never be closed
             return
         self._open()
         await self._follow_paths("declared", self._interests(desired))
@@ -78,7 +78,7 @@ class HostWatch:
         self._inbox.forget()
 
     def who(self, resource: ResourceId) -> str:
-        """Return who changed something last; empty where the host does not tell."""
+        """Return the process that changed a resource last; empty if the host cannot tell."""
         return self._kinds[resource.kind].who(resource)
 
     async def run(self) -> None:

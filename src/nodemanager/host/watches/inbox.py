@@ -1,4 +1,4 @@
-"""What was touched since somebody asked last: as small as the number of resources, whatever the storm."""
+"""What was touched since the last read: never larger than the number of resources, even in a storm."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from nodemanager.plan.resources import ResourceId
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What may have changed; to be looked at again."""
+    """Resources that may have changed, and have to be looked at again."""
 
     resources: frozenset[ResourceId] = frozenset()
     everything: bool = False
-    """Events were lost: nobody can tell what changed."""
+    """Whether events were lost, so that it is unknown what changed."""
     inventory: bool = False
-    """What the status tells of the host itself: interfaces, WireGuard, SSH host keys."""
+    """Whether facts about the host itself may have changed: interfaces, WireGuard, SSH host keys."""
     since: float = 0.0
     """`time.monotonic()` of the first event in it."""
 
 
 class SettleTime(NamedTuple):
-    """How long to wait for more of the same before anybody is told, in seconds."""
+    """How long to wait for more of the same before a report, in seconds."""
 
     quiet: float = 0.0
     limit: float = 0.0
-    """No longer than so since the first event, also when it does not become quiet."""
+    """The limit since the first event, even if it does not become quiet."""
 
 
 NOW: Final = SettleTime()
@@ -86,7 +86,7 @@ class Inbox:
         return found
 
     def forget(self) -> None:
-        """Forget the resources; what only the status tells of is still to be told."""
+        """Forget the resources; changes that only the status shows are still reported."""
         self._resources.clear()
 
     def close(self) -> None:

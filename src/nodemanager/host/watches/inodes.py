@@ -1,6 +1,6 @@
-"""The inodes that are watched, and for whom: ways are walked, and every directory on them is watched.
+"""The watched inodes and their users: ways are walked, and every directory on them is watched.
 
-A way is walked exactly as `Tree` walks it when somebody looks, and every directory is watched *before* a
+A way is walked exactly as `Tree` walks it for a look, and every directory is watched *before* a
 name is looked up in it: whatever changes from then on is an event, and the way is walked once more.
 """
 

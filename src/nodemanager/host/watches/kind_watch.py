@@ -16,12 +16,12 @@ from nodemanager.plan.resources import ResourceId
 
 @dataclass(frozen=True, slots=True)
 class WatchedTools:
-    """What has to be known of the tools of a host to hear of what they do."""
+    """The facts about the tools of a host that are needed to hear of their work."""
 
     databases: tuple[str, ...] | None = None
-    """Where the package manager keeps its books; None = there is no package manager that we know."""
+    """The database of the package manager; None = there is no package manager that we know."""
     services: str = ""
-    """Name of the service manager; empty = none that we know."""
+    """The name of the service manager; empty = none that we know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class Hearing:
     tree: Tree
     tools: WatchedTools
     inbox: Inbox
-    """Takes what was touched."""
+    """Receives what was touched."""
     follow_paths: Callable[[str, Iterable[Interest]], Awaitable[None]]
     """Watches exactly these paths for a group of this name, besides those that `KindWatch.paths` returns."""
     broken: Callable[[asyncio.Task[None]], None]
-    """To be told of the end of a task, which should not end by itself."""
+    """Called at the end of a task that should not end by itself."""
 
     @property
     def here(self) -> bool:
@@ -65,7 +65,7 @@ class KindWatch(ABC):
         del desired
 
     def who(self, resource: ResourceId) -> str:
-        """Return who changed a resource last; empty where the host does not tell."""
+        """Return the process that changed a resource last; empty if the host cannot tell."""
         del resource
         return ""
 
@@ -75,7 +75,7 @@ class KindWatch(ABC):
 
 
 class NothingToHear(KindWatch):
-    """Of a kind without a lasting state, which nobody can change."""
+    """The watch of a kind without a lasting state, which cannot be changed."""
 
     def paths(self, desired: Desired) -> Iterator[Interest]:
         """Return no path."""

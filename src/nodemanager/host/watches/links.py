@@ -10,7 +10,7 @@ from nodemanager.host.watches.event_reader import EventReader
 from nodemanager.host.watches.inbox import Concern, Inbox, SettleTime
 
 SETTLE: Final = SettleTime(0.1, 1.0)
-"""An interface that comes up says so in several messages."""
+"""An interface that comes up sends several messages."""
 _ROUTE: Final = 0
 _GROUPS: Final = 0x1 | 0x10 | 0x100
 """RTMGRP_LINK, RTMGRP_IPV4_IFADDR, RTMGRP_IPV6_IFADDR."""

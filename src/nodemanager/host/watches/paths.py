@@ -1,7 +1,7 @@
 """Watches paths with inotify: what is there, what is not there yet, and every directory on the way.
 
-Of a file its inode is watched, for writes and attributes; of the directories above it only that
-entries come and go, so that a neighbour which is written all day long costs nothing.
+A file is watched by its inode, for writes and attributes. The directories above it are watched only
+for entries that come and go, so a neighbouring file that is written all day long costs nothing.
 
     Interest --PathWatch--> ways and their ends --Inodes--> inotify --PathWatch--> Inbox
 """
@@ -25,9 +25,9 @@ from nodemanager.kube.wording import plural
 
 __all__ = ["Interest", "PathWatch"]
 WRITING: Final = SettleTime(0.004, 0.004)
-"""Who has a file open and writes into it gets a moment to finish."""
+"""A program that writes into an open file gets a moment to finish."""
 AT_A_TIME: Final = 256
-"""Paths armed before others get their turn."""
+"""How many paths are armed before others get their turn."""
 _LOST: Final = GONE | inotify.IGNORED | inotify.UNMOUNT
 _OURS: Final = PREFIX.encode()
 
@@ -43,7 +43,7 @@ class PathWatch:
         self._groups: dict[str, frozenset[Interest]] = {}
         self._folders: dict[str, Folder] = {}
         self._unarmed: dict[Folder, set[Concern]] = {}
-        """What is to be watched, and whom to tell then."""
+        """What has to be watched, and the receiver of the first event."""
         self._stale: set[Folder] = set()
         self._loose: set[Leaf] = set()
 
@@ -64,7 +64,7 @@ class PathWatch:
         return (f"{said}: {why}; raise sysctl fs.inotify.max_user_watches",)
 
     async def follow(self, group: str, interests: Iterable[Interest]) -> None:
-        """Watch exactly these for a group; what is new is told of once, as it may have changed meanwhile."""
+        """Watch exactly these for a group; new paths are reported once: they may have changed meanwhile."""
         wanted = frozenset(interests)
         known = self._groups.get(group, frozenset())
         self._groups[group] = known if wanted == known else wanted  # not another copy of every path
@@ -78,7 +78,7 @@ class PathWatch:
         await self._arm_new()
 
     async def _arm_new(self) -> None:
-        """Begin to watch; whoever is cancelled here leaves the rest to the next one."""
+        """Begin to watch; after a cancellation, the next call does the rest."""
         done = 0
         while self._unarmed:
             folder, concerns = self._unarmed.popitem()
@@ -156,7 +156,7 @@ class PathWatch:
             self._touch(leaf, WRITING if event.mask & inotify.MODIFY else NOW)
 
     def _catch_up(self) -> None:
-        """Walk the ways once more that are no longer what they were, and tell whoever is at their ends."""
+        """Walk changed ways again, and report to those who watch their ends."""
         stale, self._stale = self._stale, set()
         loose, self._loose = self._loose, set()
         for folder in stale:

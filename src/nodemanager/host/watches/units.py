@@ -1,7 +1,7 @@
 """Hears from systemd what becomes of units: one connection that stays, and no more signals than needed.
 
 A unit that is on its way, or that a job is at work on, is nothing to look at yet; the signal of its
-arrival comes by itself. Where a bus is in between, it is told which units matter and passes on only
+arrival comes by itself. A bus in between gets rules for the declared units, and passes on only
 theirs, so that a daemon-reload, which has systemd tell of every unit it has, costs next to nothing.
 """
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from nodemanager.host.services.dbus_messages import Signal
 
 Units = Mapping[str, frozenset[ResourceId]]
-"""What is declared, by the full name of its unit."""
+"""The declared services by the full name of their unit."""
 
 FIRST_RETRY: Final = 0.1
 LAST_RETRY: Final = 60.0
 MANY: Final = 64
 BREATH: Final = 0.01
-"""Seconds to pause after so many signals: a user's manager can be anything, and may say anything."""
+"""Seconds to pause after so many signals: the manager of a user can be any program, and send anything."""
 MAX_DROP_INS: Final = 64
 NONSENSE: Final = (ValueError, LookupError, TypeError, AttributeError)
-"""What comes of reading an answer that is not shaped as it should be."""
+"""Errors that come from reading an answer of the wrong shape."""
 QUIET: Final = 0.05
 """Seconds without news of unit files after which units are looked up again: repairs go first."""
 RELOADING: Final = 10.0
 """Seconds that systemd may take to read all units again: until it has, it would not answer anyway."""
 LIMIT: Final = 2.0
 MAX_RULES: Final = 200
-"""Of this many units each has a match rule of its own; a bus allows 512 for a connection."""
+"""Up to so many units have a match rule each; a bus allows 512 for a connection."""
 
 _SYSTEMD: Final = "org.freedesktop.systemd1"
 _UNIT: Final = f"{_SYSTEMD}.Unit"
@@ -62,9 +62,9 @@ class UnitCallbacks(NamedTuple):
     """What a watch of units calls besides adding to the inbox."""
 
     files_found: Callable[[list[Interest]], Awaitable[None]]
-    """Of the files that units are made of."""
+    """Called with the files that units are made of."""
     ended: Callable[[asyncio.Task[None]], None]
-    """That listening ended, for whatever reason."""
+    """Called when listening ended, for any reason."""
 
 
 class UnitWatch:
@@ -78,16 +78,16 @@ class UnitWatch:
         self._wanted: Units = {}
         self._statuses: dict[str, UnitStatus | str] = {}
         self._names: dict[str, list[str]] = {}
-        """By object on the bus; aliases of one unit share it."""
+        """The units by their object on the bus; aliases of one unit share it."""
         self._rules: set[str] = set()
         self._link_folders: set[str] = set()
-        """Where links have units started at boot, or had: systemd removes a directory with its last link."""
+        """The folders of links that start units at boot: systemd removes a folder with its last link."""
         self.task: asyncio.Task[None] | None = None
         self.shortfall = ""
-        """Why nothing is heard at present; empty if all is well."""
+        """Why no events come at present; empty = they come."""
 
     def follow(self, wanted: Units) -> None:
-        """Listen for these; what is there now is told of once."""
+        """Listen for these units; their present state is reported once."""
         if wanted == self._wanted and (self.task is None or not self.shortfall):
             return
         self._wanted = wanted

@@ -21,27 +21,27 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """Somebody wants to know when something happens at a path."""
+    """A listener for events at a path."""
 
     path: str
     concern: Concern
     entries: bool = False
-    """Also when entries of the directory come and go."""
+    """Whether it wants to know when entries of the directory come and go."""
     settle: SettleTime = NOW
     wake: asyncio.Event | None = None
-    """Set, too, for somebody who waits for just this."""
+    """Set, too, for a caller that waits for just this."""
 
 
 @dataclass(slots=True, eq=False)
 class Leaf:
-    """An entry of a directory that somebody wants to know about."""
+    """An entry of a directory with a listener."""
 
     folder: Folder
     name: str
     interests: tuple[tuple[str, Interest], ...] = ()
     watch: int = 0
     short: bool = False
-    """It is not watched, because no more watches are to be had."""
+    """Whether it is not watched, because there are no more watches."""
 
 
 @dataclass(slots=True, eq=False)
@@ -57,7 +57,7 @@ class Folder:
     here: int = 0
     """The watch of the directory itself; 0 = none."""
     short: bool = False
-    """The way is not watched to its end, because no more watches are to be had."""
+    """Whether the way is not watched to its end, because there are no more watches."""
 
     @property
     def lacks(self) -> bool:
@@ -85,7 +85,7 @@ class WatchedInode:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody needs it any more."""
+        """Whether it is not needed any more."""
         return not (self.steps or self.guards or self.folders or self.leaves)
 
     @property

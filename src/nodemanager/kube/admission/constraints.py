@@ -35,7 +35,7 @@ EXEMPT: frozenset[tuple[str, str]] = frozenset(
         ("authorization.k8s.io", "subjectaccessreviews"),
     )
 )
-"""No policy can refuse changes of these: people who locked themselves out must be able to undo it."""
+"""Policies cannot refuse changes of these, so that people who locked themselves out can undo it."""
 
 ALL = "*"
 Spec = Mapping[str, Any]

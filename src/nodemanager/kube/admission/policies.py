@@ -52,7 +52,7 @@ class PolicyOutcome(NamedTuple):
     refusals: tuple[Refusal, ...] = ()
     """Subject to the actions of the binding."""
     denials: tuple[Refusal, ...] = ()
-    """Denied whatever the binding says, because an annotation cannot be computed."""
+    """Denied by every binding, because an annotation cannot be computed."""
 
 
 @dataclass(frozen=True, slots=True)

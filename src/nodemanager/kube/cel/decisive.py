@@ -1,4 +1,4 @@
-"""What of an object decides whether a rule holds: for objects that are alike in this, it is found out once.
+"""The parts of an object that decide whether a rule holds: objects with equal parts are checked once.
 
 A thousand files differ in their paths and contents, but `self.path != "/"` tells none of them apart. So a
 rule is asked about a few kinds of files, and not about a thousand.

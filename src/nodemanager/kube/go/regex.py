@@ -1,7 +1,7 @@
 """Go's regular expressions in linear time: a pattern becomes an automaton, so no text is expensive.
 
-Python's own `re` backtracks, and a short pattern can keep it busy for years. Patterns come from people
-whom we need not trust.
+Python's own `re` backtracks, and a short pattern can keep it busy for years. Patterns may come from people
+that we do not trust.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class FieldSet:
 
     @classmethod
     def of(cls, *paths: Path) -> FieldSet:
-        """Return the set of these paths; the whole object is nobody's, so an empty path is left out."""
+        """Return the set of these paths; an empty path is left out, because the whole object has no owner."""
         members = {path[0] for path in paths if len(path) == 1}
         below: dict[str, list[Path]] = {}
         for path in paths:

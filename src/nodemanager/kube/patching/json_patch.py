@@ -64,7 +64,7 @@ def _malformed(value: Any, wanted: str) -> errors.BadRequest:
 
 
 class _Patch:
-    """A document on its way; it belongs to nobody else."""
+    """A document while it is being changed; no other code uses it."""
 
     def __init__(self, document: Any) -> None:
         self.document = document

@@ -31,7 +31,7 @@ UNMANAGED = FieldSet.of(
     ("f:metadata",),
     *(("f:metadata", field_sets.field(name)) for name in _UNMANAGED_METADATA),
 )
-"""Fields that identify an object or belong to the server, which nobody can own."""
+"""Fields that identify an object or belong to the server, so that clients cannot own them."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -165,7 +165,7 @@ def is_reset(entries: Any) -> bool:
 
 
 def without_entries(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object without its managedFields, which nobody owns; nothing inside is copied."""
+    """Return an object without its managedFields, which have no owner; inner values are not copied."""
     metadata = obj.get("metadata")
     if not isinstance(metadata, Mapping):
         return dict(obj)

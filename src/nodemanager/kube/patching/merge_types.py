@@ -118,7 +118,7 @@ class MergeType:
 
     @property
     def default(self) -> Any:
-        """What the field is when nobody sets it; also, what an absent key of a list item counts as."""
+        """The value of the field if it is not set; also the value of a missing key in a list item."""
         return self._schema.get("default")
 
     @property
@@ -127,7 +127,7 @@ class MergeType:
         return self.rules.scalar == "untyped" and "$ref" not in self._schema
 
     def zero(self) -> dict[str, Any]:
-        """Return what a new object of a built-in kind has before anybody set anything.
+        """Return the content of a new object of a built-in kind before any field is set.
 
         Go's structs are there from the start, which their schema shows as `default: {}`.
         """

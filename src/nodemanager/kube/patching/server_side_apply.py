@@ -27,7 +27,7 @@ MANAGER_UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who writes, to which subresource, and when."""
+    """The writer, the subresource, and the time."""
 
     manager: str
     api_version: str
@@ -37,7 +37,8 @@ class Writer:
     """RFC 3339 in UTC with whole seconds."""
     subresource: str = ""
     reset_fields: FieldSet = EMPTY
-    """What a request to this subresource cannot change (`status` elsewhere than there), so nobody owns it."""
+    """Fields that a request to this subresource cannot change (such as `status` elsewhere), so it owns none
+    of them."""
     is_custom: bool = False
     """Whether the kind is a custom resource: there, empty managedFields do not ask for anything."""
     zero: Mapping[str, Any] | None = None
@@ -56,7 +57,7 @@ class ApplyResult:
     object: Object
     managed_fields: list[Entry]
     changed: bool
-    """Whether the object (not only who owns it) differs from the live one."""
+    """Whether the object differs from the live one in more than its owners."""
 
 
 class _Conflicts(Exception):
@@ -108,11 +109,11 @@ def update_managers(
 ) -> list[Entry]:
     """Return the managedFields after a create (`before` is None), an update or a patch.
 
-    `after` is the object that will be stored; managedFields in it are taken as the writer's wish to
+    `after` is the object that will be stored; managedFields in it are taken as the writer's request to
     change them, except through a subresource.
     """
     live = before or {}
-    managers = _wished_managers(live, after, writer)
+    managers = _requested_managers(live, after, writer)
     if not managers and before is not None:
         return []
     old: Object = managed_fields.without_entries(live)
@@ -147,7 +148,7 @@ def keep_times(before: Mapping[str, Any], after: Object) -> None:
 
 
 def _before_first_apply(live: Object, writer: Writer, of: MergeType) -> Managers:
-    """Give everything that nobody owns yet to one manager, so that the first apply can conflict."""
+    """Give all fields without an owner to one manager, so that the first apply can conflict."""
     before = replace(writer, manager=managed_fields.BEFORE_FIRST_APPLY)
     return _update(Managers(), _nothing(writer, of), live, before, of)
 
@@ -158,16 +159,16 @@ def _nothing(writer: Writer, of: MergeType) -> Object:
     return {**zero, "apiVersion": writer.api_version, "kind": writer.kind}
 
 
-def _wished_managers(live: Mapping[str, Any], after: Mapping[str, Any], writer: Writer) -> Managers:
-    wish = managed_fields.entries_of(after)
+def _requested_managers(live: Mapping[str, Any], after: Mapping[str, Any], writer: Writer) -> Managers:
+    requested = managed_fields.entries_of(after)
     if not writer.subresource:
-        if managed_fields.is_reset(wish) and (wish or not writer.is_custom):
+        if managed_fields.is_reset(requested) and (requested or not writer.is_custom):
             return Managers()
         try:
-            if wished := managed_fields.decode(wish or []):
-                return wished
+            if found := managed_fields.decode(requested or []):
+                return found
         except ValueError:
-            pass  # Whoever sends nonsense has not understood managedFields, and keeps what is there.
+            pass  # A writer of unreadable managedFields changes nothing: the present ones stay.
     try:
         return managed_fields.decode(managed_fields.entries_of(live) or [])
     except ValueError:
@@ -231,7 +232,7 @@ class _Apply:
         self._me = writer.identity("Apply")
 
     def run(self, managers: Managers, *, force: bool) -> ApplyResult:
-        """Merge, remove what is no longer applied, and find out who owns what."""
+        """Merge, remove what is no longer applied, and find the owners of all fields."""
         owned = {
             identity: replace(entry, fields=reconcile(entry.fields, self._of))
             for identity, entry in managers.owned.items()
@@ -258,7 +259,7 @@ class _Apply:
         return ApplyResult(copy_of(merged), settled.encode(), changed)
 
     def _pruned(self, merged: Object, last: FieldSet, owned: dict[ManagerIdentity, ManagerFields]) -> Object:
-        """Remove what was applied last time and is owned by nobody now."""
+        """Remove fields of the last apply that have no owner now."""
         pruned = typed_merge.remove(merged, self._named(last), self._of)
         everything = self._named(fields_of(merged, self._of))
         managed = EMPTY

@@ -1,4 +1,4 @@
-"""Nobody may give away more than they have: who writes a role or a binding must hold its rules."""
+"""Users cannot grant more than they have: the writer of a role or a binding must hold its rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who asks, and what for: the two halves of every question that authorisation answers."""
+"""The user and the action: the two halves of every question to authorisation."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody that authentication has named."""
+    """A user that authentication has identified."""
 
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     impersonator: User | None = field(default=None, compare=False)
-    """Who acts as this user, if it is not the user: for the record, and never for a decision."""
+    """The real user behind an impersonated one: for records, never for a decision."""
 
     def with_group(self, group: str) -> User:
         """Return the same user, also a member of a group."""

@@ -1,4 +1,4 @@
-"""RBAC as a pure function: rules, who is bound to them, and whether that is enough.
+"""RBAC as a pure function: rules, their subjects, and whether these rules suffice.
 
 Objects are plain JSON. A `RoleScope` is what one place (the cluster, or one namespace) grants, compiled
 once and asked often; an `RbacPolicy` is the cluster's scope with the one of a namespace.
@@ -75,7 +75,7 @@ def parse_rules(role: Object) -> tuple[PolicyRule, ...]:
 
 
 def objects_in(value: Any) -> list[Object]:
-    """Return the objects of a list; one object that nobody can read must not stop all decisions."""
+    """Return the objects of a list; one unreadable object must not stop all decisions."""
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
 
 

@@ -162,7 +162,7 @@ def _nested(schema: Schema, level: str, path: str, *, skip_any: bool = False) ->
 
 
 def _completeness(schema: Schema, base: Schema | None, base_path: str, path: str) -> Iterator[Cause]:
-    """Find values that a junctor restricts although nobody specified them."""
+    """Find values that a junctor restricts although they are not specified."""
     if base is None:
         yield required(base_path, f"because it is defined in {path}")
         return

@@ -94,7 +94,7 @@ def _python(tree: Tree) -> str:
             return "".join(map(_python, parts))
         case "alt", parts:
             return f"(?:{'|'.join(map(_python, parts))})"
-        case "group", part, name:  # one whose name is no identifier can still be used by number
+        case "group", part, name:  # a group whose name is no identifier can still be used by number
             return f"({f'?P<{name}>' if name.isidentifier() else ''}{_python(part)})"
         case "repeat", part, least, most, greedy:
             return f"{_python(part)}{{{least},{'' if most is None else most}}}{'' if greedy else '?'}"

@@ -34,11 +34,11 @@ def prune(value: dict[str, Any], node: Structural) -> list[str]:
     `metadata` is reduced to what an ObjectMeta has.
     """
     meta = value.get("metadata")
-    # An empty list of managedFields is a wish, for whoever settles the owners to see.
-    wish = meta.get("managedFields") if type(meta) is dict else None
+    # An empty list of managedFields is a request: it is kept for the code that settles the owners.
+    requested = meta.get("managedFields") if type(meta) is dict else None
     unknown = sorted(_meta(meta, "metadata"))
-    if wish == [] and type(meta) is dict:
-        meta["managedFields"] = wish
+    if requested == [] and type(meta) is dict:
+        meta["managedFields"] = requested
     found: list[str] = []
     (_keep if node.preserve_unknown else _prune)(value, node, "", found, True)
     unknown += sorted(found)

@@ -34,7 +34,7 @@ class Correlated:
         return Correlated(self.new[name], self.old[name], known)
 
     def index(self, index: int) -> Correlated | None:
-        """Return the pair for an item, or None if the old item cannot be told."""
+        """Return the pair for an item, or None if the old item cannot be identified."""
         if type(self.old) is not list or type(self.new) is not list or self.node.items is None:
             return None
         if self.node.list_type != "map":
@@ -90,7 +90,7 @@ def equal(one: Any, other: Any) -> bool:
 
 
 def repeated(values: list[Any]) -> list[int]:
-    """Return the index of every second occurrence of a value; a third is not told again."""
+    """Return the index of every second occurrence of a value; a third one is not reported again."""
     seen: dict[Any, int] = {}
     found = []
     for index, value in enumerate(values):

@@ -88,7 +88,7 @@ class Structural:
     list_keys: tuple[str, ...] = ()
     junctors: Junctors | None = None
     rules: tuple[Mapping[str, Any], ...] = ()
-    """`x-kubernetes-validations`, for whoever evaluates CEL."""
+    """`x-kubernetes-validations`, for the evaluator of CEL."""
     defaulted: tuple[tuple[str, Any], ...] = ()
     """The properties that have a default, and that default."""
     keyed: bool = False

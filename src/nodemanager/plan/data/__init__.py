@@ -1,5 +1,5 @@
-"""Data of hosts (`.Data` in templates): which layers concern a host, what they say, what comes of it, why.
+"""Data of hosts (`.Data` in templates): the layers that concern a host, their content, the result, and why.
 
-`layers` says which, `reading` what is in one, `merging` what they are together, `explaining` who won.
+`layers` selects them, `reading` reads one, `merging` combines them, `explaining` says which one won.
 Operator, agent and commands decide with the same code.
 """

@@ -1,4 +1,4 @@
-"""Why a key of a host's data is what it is: what each layer says of it, and who wins."""
+"""Why a key of a host's data has its value: the value in each layer, and which layer wins."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Statement:
 
 
 def find(data: HostData, key: str) -> Path | None:
-    """Return the key that is written with dots, of which it may have some itself; None = no layer has it."""
+    """Return the key for a text with dots, as keys may contain dots themselves; None = no layer has it."""
     return _find([values for _, values in data.said], key)
 
 
@@ -49,7 +49,7 @@ def explain(data: HostData, path: Path) -> list[Statement]:
             effect = Effect.LOSES
         elif isinstance(value, Mapping):
             effect, parts = Effect.PART, True
-        else:  # whatever is below it does not count any more
+        else:  # its parts from lower layers do not count any more
             over = True
             effect = Effect.LOSES if parts else Effect.REMOVES if value is None else Effect.WINS
         found.append(Statement(layer, where, value, effect))

@@ -1,4 +1,4 @@
-"""Which layers of data concern a host, and which of them yields to which."""
+"""Which layers of data concern a host, and which layer overrides which."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Layer:
 
     @property
     def secret(self) -> bool:
-        """Whether nobody may be shown what it says."""
+        """Whether its content must not be shown."""
         return self.kind == SECRETS.kind
 
     @property

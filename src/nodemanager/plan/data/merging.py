@@ -1,4 +1,4 @@
-"""Layers of data become one: maps are merged, everything else is replaced, null takes away."""
+"""Merges layers of data into one: maps are merged, other values are replaced, null removes a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one layer says: bounded, and an error that names the layer but nothing of what is in it."""
+"""Reads one layer, with limits; an error names the layer but does not quote its content."""
 
 from __future__ import annotations
 

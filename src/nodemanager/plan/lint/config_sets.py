@@ -1,4 +1,4 @@
-"""What can be told from one ConfigSet alone."""
+"""Mistakes that one ConfigSet alone shows."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _openness(one: ConfigSet, where: tuple[Step, ...], file: File) -> Iterator[F
 
 
 def _idle(one: ConfigSet, where: tuple[Step, ...], file: File) -> Iterator[Finding]:
-    """Yield fields that nobody looks at."""
+    """Yield fields without effect."""
     kind = file.ensure or "file"
     unread: tuple[str, ...]
     if kind != "file":

@@ -40,7 +40,7 @@ class Finding:
     severity: Severity
     kind: str
     name: str
-    """Kind and name of the object; both empty = it could not be told."""
+    """Kind and name of the object; both empty = unknown."""
     path: tuple[Step, ...]
     """Way to the value that is meant."""
     message: str

@@ -1,4 +1,4 @@
-"""What can be told from several objects together, as a folder of manifests or a namespace has them."""
+"""Mistakes that show only in several objects together, as in a folder of manifests or a namespace."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Together:
     secrets: AbstractSet[str] = frozenset()
     config_maps: AbstractSet[str] = frozenset()
     names: Mapping[str, AbstractSet[str]] = field(default_factory=dict)
-    """By one of our kinds, the names of its objects."""
+    """The names of objects, by kind."""
 
 
 def findings(given: Together) -> Iterator[Finding]:
@@ -53,7 +53,7 @@ def _subscriptions(one: ConfigSet, paths: AbstractSet[resources.ResourceId]) -> 
 
 
 def _references(one: ConfigSet, given: Together) -> Iterator[Finding]:
-    """Yield names that stand in the manifest; those that templates make are told for each host."""
+    """Yield names that are literally in the manifest; names from templates are reported for each host."""
     for place, file in enumerate(one.spec.files):
         if not file.template:
             continue

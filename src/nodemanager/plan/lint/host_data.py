@@ -17,7 +17,7 @@ from nodemanager.plan.lint.findings import Finding, Severity, Step
 def findings(
     config_sets: Sequence[ConfigSet], nodes: Sequence[ManagedNode], secrets: Stored, config_maps: Stored
 ) -> list[Finding]:
-    """Return all of it, each once; layers that are not here are told by those who look for references."""
+    """Return all findings, each once; missing layers are reported by the check of references."""
     known = {SECRETS.kind: secrets.keys(), CONFIG_MAPS.kind: config_maps.keys()}
     groups = [[layer] for one in config_sets for _, layer in layers.of_set(one)]
     groups += [layers.layers(config_sets, node) for node in nodes]

@@ -29,7 +29,7 @@ def jobs(config_set: ConfigSet) -> list[Job]:
 def findings(
     config_set: ConfigSet, answers: Sequence[Rendered], *, limits: bool = False
 ) -> Iterator[Finding]:
-    """Yield what the answers to the `jobs` of a set say of its templates; with `limits`, also who met one."""
+    """Yield findings from the answers to the `jobs` of a set; with `limits`, also limits that were met."""
     for (path, file, _, _), answer in zip(_templates(config_set), answers, strict=True):
         if isinstance(answer, TemplateError) and (limits or not isinstance(answer, NotRendered)):
             why = _ALL.sub("", answer.why)

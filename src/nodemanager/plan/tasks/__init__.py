@@ -1,1 +1,1 @@
-"""The decision about one task on one host, pure: whether it is taken, and what is done next."""
+"""The decision about one task on one host: whether it is taken, and its next step. Pure."""

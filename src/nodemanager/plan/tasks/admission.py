@@ -1,4 +1,4 @@
-"""Whether a task is taken: only what is meant for this host, now, and is newer than all before it; pure."""
+"""Whether a task is taken: only one for this host, for now, and newer than all before it. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Ledger:
     """What this host remembers of tasks."""
 
     records: Mapping[str, TaskRecord] = field(default_factory=dict)
-    """By uid; those that ended are kept for a while."""
+    """By uid; ended ones are kept for a while."""
     fence: int = 0
     """The highest token that was ever seen."""
 
@@ -53,11 +53,12 @@ class Situation:
     boot_id: str
     now: datetime
     sure: bool = True
-    """Whether nobody else can be at work under our name: what is claimed and unknown to us is forgotten."""
+    """Whether no other agent can work under our name: then a claimed task that we do not know was forgotten.
+    """
     doubt: timedelta = timedelta(minutes=2)
-    """How old a claim has to be for that: until then it may be of somebody whom nobody noticed yet."""
+    """How old a claim has to be for that: before, another agent may have made it unnoticed."""
     used_slot: datetime | None = None
-    """The last slot in which the host was upgraded, whoever began that: no slot is used twice."""
+    """The slot of the last upgrade, whether host or operator began it: no slot is used twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +82,13 @@ class Later:
 
 @dataclass(frozen=True, slots=True)
 class RefusedTask:
-    """It is not done."""
+    """The task is not carried out."""
 
     phase: TaskPhase
     reason: str
     message: str
     silent: bool = False
-    """Whether its status is somebody else's to write."""
+    """Whether another agent has to write its status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def _admit(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
 
 
 def _claimed(claim: TaskClaim, here: Situation) -> Answer:
-    """Judge what somebody of our name took, and we know nothing of."""
+    """Judge a task that an agent of our name claimed, and that we do not know."""
     if here.sure and (claim.time is None or datetime.fromisoformat(claim.time) + here.doubt <= here.now):
         return RefusedTask(TaskPhase.HALTED, FORGOTTEN, _FORGOTTEN)
     said = "an agent took it that has the name of this host, and it is not this one"

@@ -1,11 +1,11 @@
-"""What to do next about a task, from what is written down about it.
+"""The next step of a task, from its record.
 
     Begin  -> the try is written down, then done
-    Settle -> a try was written down and nobody saw its end: find out, or call it a failure; never do it again
+    Settle -> a try was written down but its end is unknown: find out, or call it a failure; never repeat it
     Undo   -> the same, backwards
     End    -> how it ended is written down, and told
 
-The one who asks carries out one move and asks again. A move depends on the record alone, so that it does not
+The caller carries out one move and asks again. A move depends on the record alone, so that it does not
 matter whether the same process asks again, the next one after a crash, or one after a power cut.
 """
 

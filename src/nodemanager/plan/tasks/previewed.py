@@ -1,4 +1,4 @@
-"""What a host says about a proposal: what it would change beyond what is to be done anyway. Pure."""
+"""The report of a host about a proposal: what it would change beyond what is due anyway. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def steps(
 ) -> list[Step]:
     """Return what is to be done because of a proposal, and not already because of what is declared now.
 
-    Which sets say so does not matter. What is in the way before and after is told of what is `redeclared`.
+    It does not matter which sets cause them. Obstacles are reported only for `redeclared` resources.
     """
     anyway: dict[ResourceId, list[Step]] = {}
     for one in now:
@@ -62,7 +62,7 @@ def held(desired: Desired) -> list[Step]:
 def released(proposed: Desired, now: Desired, taken_back: Iterable[Step] = ()) -> list[PreviewedChange]:
     """Return the resources that would no longer be declared: left as they are, or `taken_back` by a step.
 
-    How it was before is known to root only, so it is not told.
+    The former state is known only to root, so it is not reported.
     """
     kept = _ids(proposed)
     found = {one: (RELEASE, LEFT) for one in _ids(now) if one not in kept}

@@ -1,4 +1,4 @@
-"""How far a task has got, as it is written down before anything is done."""
+"""The progress of a task, recorded before any work is done."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class StepPhase(StrEnum):
 
     PENDING = "Pending"
     RUNNING = "Running"
-    """It was about to be done, or is: whoever finds this has to find out which."""
+    """It was about to run, or runs: a process that finds this has to find out which."""
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     UNDOING = "Undoing"
@@ -34,7 +34,7 @@ class TaskPhase(StrEnum):
     UNDONE = "Undone"
     """It failed, and everything that can be taken back is."""
     HALTED = "Halted"
-    """It failed, and taking it back failed, too: somebody has to look."""
+    """It failed, and taking it back failed, too: a person has to look."""
     EXPIRED = "Expired"
     REFUSED = "Refused"
 
@@ -60,7 +60,7 @@ class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     evidence: dict[str, str] = {}
     preview: TaskPreview | None = None
     inverse: bytes = b""
-    """How it was before, in the words of whoever carries it out; written down before anything changes."""
+    """The former state, in the format of its performer; recorded before any change."""
 
 
 class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -77,7 +77,7 @@ class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     boot_id: str = ""
     """The boot in which it was claimed."""
     agent: str = ""
-    """What its claim is told from that of any other agent by."""
+    """The id that tells its claim from those of other agents."""
     reason: str = ""
     """Why it was not done, in one word; empty = it was."""
     paused: str = ""
@@ -94,7 +94,7 @@ class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.structs.replace(self, steps=steps)
 
     def without_inverses(self, but: Container[int] = ()) -> TaskRecord:
-        """Return it without what would take it back, which nobody needs once it has ended, but for some."""
+        """Return the record without the data for taking it back, which is mostly not needed after the end."""
         steps = tuple(
             one if place in but else msgspec.structs.replace(one, inverse=b"")
             for place, one in enumerate(self.steps)

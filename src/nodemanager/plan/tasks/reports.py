@@ -1,4 +1,4 @@
-"""What the status of a task says, from what is written down about it; pure."""
+"""The status of a task, from its record. Pure."""
 
 from __future__ import annotations
 

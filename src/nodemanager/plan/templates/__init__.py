@@ -1,8 +1,8 @@
 """Templates of files: Go templates with gomplate's functions, and Jinja2, both without any way out.
 
 Pure and deterministic: the same text and the same data give the same bytes, whatever the host, the
-clock or the network are doing. The template libraries are imported with the first template. Whoever holds
-something worth keeping has another process render (`nodemanager.rendering`): what a template does to
+clock or the network are doing. The template libraries are imported with the first template. A process with
+secrets lets another process render (`nodemanager.rendering`): what a template does to
 libraries written in C cannot be bounded from within.
 """
 

@@ -68,7 +68,7 @@ class Entries(dict[str, Any]):
 class AbsentEntry(Entries):
     """Stands for a key that a map does not have: it is false, and what is looked for in it is absent, too.
 
-    Functions that may be handed it say so (`registry.add`); whatever else looks into it or writes it fails.
+    Functions that accept it declare that (`registry.add`); every other use of its content fails.
     """
 
     __slots__ = ("why",)
@@ -104,7 +104,7 @@ def absent(key: str, title: str) -> AbsentEntry | Blank:
 
 
 def missing(key: str, title: str) -> str:
-    """Say which key is missing where; one that the template does not spell may be data, and is not told."""
+    """Report which key is missing where; a key that is not in the template may be data, and is left out."""
     return f"there is no {key if key in CURRENT.get().source else 'such key'} {title}"
 
 

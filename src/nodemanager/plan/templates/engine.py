@@ -91,7 +91,7 @@ class RenderCache:
     def __init__(
         self, entries: int = 1024, size: int = _CACHE_BYTES, before: Mapping[bytes, str] | None = None
     ) -> None:
-        """`before` is what `texts` returned in another process: it counts once somebody asks for it."""
+        """Take as `before` what `texts` returned in another process: a text counts once it is asked for."""
         self._before = dict(before or {})
         self._entries = entries
         self._size_max = size

@@ -90,7 +90,7 @@ def _column(text: str, error: gotpl.TemplateSyntaxError) -> int | None:
 def nested(source: str, context: Any, scope: Scope, what: str) -> str:
     """Render a template that another one made, with the definitions of the outer one at hand.
 
-    Its source may be data, so a fault in it is told without its words.
+    Its source may be data, so errors in it are reported without quoting it.
     """
 
     def fault(_why: str, line: int | None) -> FunctionError:

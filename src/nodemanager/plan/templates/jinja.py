@@ -41,7 +41,7 @@ _FAULTS: Final = (
     TypeError,
     ValueError,
 )
-"""What Python may raise on behalf of a template; its words may hold data, so only the type is told."""
+"""Errors of Python on behalf of a template; their text may hold data, so only the type is reported."""
 
 
 class _MissingKeyError(jinja2.UndefinedError):

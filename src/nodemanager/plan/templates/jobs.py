@@ -1,7 +1,7 @@
 """Renderings as messages: many templates go to another process as one, and come back one by one.
 
-The request is ours. The answers come from a process that read what anybody wrote: they are decoded as plain
-values of known types and sizes, and believed in nothing but the text of their own template.
+The request is ours. The answers come from a process that read untrusted text: they are decoded as plain
+values of known types and sizes, and trusted only for the text of their own template.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Job:
     name: str = "template"
     """What an error calls it."""
     owner: str = ""
-    """Whose it is: templates of one owner cannot use up the time of others."""
+    """The owner of the template: templates of one owner cannot use up the time of others."""
     lax: bool = False
     """A missing key is an empty text, not an error."""
     parse_only: bool = False
@@ -79,12 +79,12 @@ class _Task(msgspec.Struct, frozen=True, array_like=True):
 class _Request(msgspec.Struct, frozen=True, array_like=True):
     tasks: list[_Task]
     nodes: list[Any]
-    """Of each data, what is its own."""
+    """For each data, its own node."""
     peers: list[Any]
-    """And which of these lists of other nodes it sees."""
+    """Which of these lists of other nodes each data sees."""
     seen: list[int]
     values: list[tuple[Any, list[str]]]
-    """And which of these it has as data of the host, with what is secret of it."""
+    """Which of these values each has as data of the host, with the secret parts."""
     have: list[int]
 
 
@@ -135,13 +135,13 @@ def decoded_request(message: bytes) -> list[Job]:
 
 
 def answers(jobs: Sequence[Job]) -> Iterator[TemplateAnswer]:
-    """Render one after the other; costs are for whoever measures to fill in."""
+    """Render one after the other; the process that measures fills in the costs."""
     for job in jobs:
         yield _answer(job)
 
 
 def _answer(job: Job) -> TemplateAnswer:
-    """Render. Whatever goes wrong is an answer: this is the last frame that a template can reach."""
+    """Render. Every error becomes an answer: this is the last frame that a template can reach."""
     try:
         if job.parse_only:
             parse(job.text, engine=job.engine)

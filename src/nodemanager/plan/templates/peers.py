@@ -16,8 +16,8 @@ _ACTION: Final = {
 take hours."""
 _FIELD_OF_DATA: Final = re.compile(r"""\(\s*(?:ds|datasource)\s+(?:"data"|`data`)\s*\)\s*(?=\.\w)""")
 _WHOLE: Final = re.compile(r"\b(?:ds|datasource|tpl|tmpl)\b|(?<![\w.)\]])[.$](?![\w.])")
-"""The data, or the context, without a field: whoever gets the whole may read all of it, nodes included. So
-may a template that is made of data."""
+"""The data, or the context, without a field: a function that gets all of it may read all of it, nodes
+included. So may a template that is made of data."""
 _COMMENT: Final = re.compile(r"-?\s*/\*")
 _DATA: Final = re.compile("data", re.IGNORECASE)
 _DATA_AS_A_WHOLE: Final = {

@@ -17,7 +17,7 @@ from nodemanager.plan.templates.shapes import Data, node_data
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """What one file, or several together, refer to; a name that cannot be told is an error of its own."""
+    """The references of one file, or of several together; an unreadable name is an error of its own."""
 
     secrets: tuple[str, ...] = ()
     config_maps: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What people write in the actions of a Go template, in the words that our Go template library parses.
+"""Rewrites the actions of a Go template into what our Go template library can parse.
 
 Two things it cannot read: gomplate's namespaces (`strings.ToUpper`), and the square brackets of the Go
 project's documentation (`.Node.Labels["role"]`), which Go itself refuses too. Both are replaced by

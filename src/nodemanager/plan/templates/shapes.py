@@ -3,7 +3,7 @@
 Its JSON writes `.Status.interfaces`, its documentation writes `.Status.Interfaces`: both are right
 here. On objects whose field names we define, a name that does not exist as written is looked up
 without regard to case, and a field that the agent left out for being empty reads as empty. Maps whose
-keys somebody else chose (labels, Secrets, ConfigMaps, interfaces by name) know exact keys only.
+keys users chose (labels, Secrets, ConfigMaps, interfaces by name) know exact keys only.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FREE_KEYS: Final[Mapping[str, str]] = {
     "interfaces": "in Interfaces",
     "filebackups": "in FileBackups",
 }
-"""Maps whose keys somebody else chose, and what an error says of a key that is not there."""
+"""Maps whose keys users chose, and what an error says about a missing key."""
 _TYPES: Final[Mapping[str, type[msgspec.Struct]]] = {
     "status": ManagedNodeStatus,
     "interfaces": Interface,
@@ -58,7 +58,7 @@ _TYPES: Final[Mapping[str, type[msgspec.Struct]]] = {
 
 
 _NO_DATA: Final = Entries(title="in Data")
-"""What a template sees as `Data` if the host has none; it is not there for who looks at everything."""
+"""What a template sees as `Data` of a host that has none; it is hidden from a listing of everything."""
 
 
 class DefinedFields(Entries):

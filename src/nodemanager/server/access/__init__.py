@@ -1,1 +1,1 @@
-"""Who asks, and whether they may: authentication, authorisation, tokens, reviews."""
+"""The user of a request and their permission: authentication, authorisation, tokens, reviews."""

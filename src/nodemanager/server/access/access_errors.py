@@ -13,12 +13,12 @@ _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def unauthorized() -> errors.Unauthorized:
-    """Nobody knows who sent the request. The reason is told to the log only."""
+    """The sender of the request is unknown. The reason is only in the log."""
     return errors.Unauthorized("Unauthorized")
 
 
 def may_not(user: User, asked: Attributes, reason: str = "") -> errors.Forbidden:
-    """That user may not do that."""
+    """The user has no permission for that."""
     why = _sentence(user, asked).translate(_HTML) + (f": {reason}" if reason else "")
     return forbidden(asked.group, asked.resource, asked.name, why)
 

@@ -47,7 +47,7 @@ class NonResourceAttributes(Struct):
 
 
 class AccessReviewSpec(Struct):
-    """The question; it names no user if it is about the one who asks."""
+    """The question; without a user it is about the sender."""
 
     resource_attributes: ResourceAttributes | None = None
     non_resource_attributes: NonResourceAttributes | None = None

@@ -18,7 +18,7 @@ from nodemanager.server.kinds.builtin_kinds import CLUSTER_ROLES
 from nodemanager.server.verbs import internal_requests, patching, stored
 
 MANAGER: Final = "clusterrole-aggregation-controller"
-"""As in Kubernetes, so that tools know whose the rules are."""
+"""The same as in Kubernetes, so that tools know where the rules come from."""
 
 
 async def keep_roles(hub: Hub) -> None:
@@ -31,7 +31,7 @@ async def keep_roles(hub: Hub) -> None:
 
 
 async def refill(hub: Hub) -> int:
-    """Write the rules of each aggregating role whose rules are not what they should be; return how many."""
+    """Write the rules of each aggregating role whose rules are not right; return their number."""
     records = hub.store.list(CLUSTER_ROLES.prefix()).records
     roles = {obj["metadata"]["name"]: obj for obj in (stored.load(CLUSTER_ROLES, one) for one in records)}
     written = 0

@@ -39,7 +39,7 @@ class Authenticator:
     """Whether those without any credential are let in, as `system:anonymous`."""
 
     def authenticate(self, peer: Peer, authorization: str) -> User:
-        """Return who sent a request."""
+        """Return the user who sent a request."""
         user = certificate_user(peer)
         if user is None:
             token = bearer_token(authorization)
@@ -82,7 +82,7 @@ def certificate_user(peer: Peer) -> User | None:
 
 
 def _with_groups(user: User) -> User:
-    """Add `system:authenticated` to everybody who is known, as Kubernetes does."""
+    """Add `system:authenticated` to every known user, as Kubernetes does."""
     if user.name == identity.ANONYMOUS or identity.UNAUTHENTICATED in user.groups:
         return user
     return user.with_group(identity.AUTHENTICATED)

@@ -34,7 +34,7 @@ _Key = tuple[str, tuple[str, ...], Attributes]
 
 
 class Authorizer:
-    """Answers whether somebody may do something, from RBAC alone."""
+    """Answers whether a user may do something, from RBAC alone."""
 
     def __init__(self, lister: RoleLister) -> None:
         self._lister = lister

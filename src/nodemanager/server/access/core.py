@@ -65,7 +65,7 @@ class CreationByPatch:
 
 
 class RbacAdmission:
-    """Nobody may grant more than they have: the rules about writing roles and bindings."""
+    """Users may not grant more than they have: the rules about writing roles and bindings."""
 
     def __init__(self, gate: AccessGate) -> None:
         self._authorizer = gate.authorizer

@@ -1,4 +1,4 @@
-"""The gate of the API: who sent a request, as whom do they act, and may they do what they ask for?"""
+"""The gate of the API: which user sent a request, as which user they act, and whether they may do it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Acting as somebody else: who asks must be allowed to be that user, and each group, uid and extra.
+"""Acting as another user: the sender must be allowed to be that user, and each group, uid and extra.
 
 Kubernetes has modes. In the constrained ones the verb that is asked for must be allowed under
 impersonation as well (`impersonate-on:<mode>:<verb>`); the old one, with the verb `impersonate`,
@@ -29,7 +29,7 @@ _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def wanted_user(headers: Iterable[tuple[str, str]]) -> User | None:
-    """Return whom the headers of a request want to be; None when they do not say."""
+    """Return the user whom the headers of a request want to be; None if they name none."""
     name, uid = "", ""
     groups: list[str] = []
     extra: dict[str, list[str]] = {}

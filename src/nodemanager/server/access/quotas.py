@@ -1,8 +1,8 @@
 """Keeps every host to its quota: how many objects there may be in its name, and how many bytes.
 
-Objects are counted in the store at the start, and with every change from then on, so a restart changes
-nothing. A write that waits for the disk is not counted yet: a host may exceed its quota by as many objects as
-it has requests under way, and the number of those is limited elsewhere.
+Objects are counted in the store at the start, and with every change from then on, so a restart does
+not matter. A write that waits for the disk is not yet counted: a host may exceed its quota by as many objects
+as it has requests under way, and the number of those is limited elsewhere.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class QuotaOwner(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuotaRule:
-    """Whom quotas limit, whose an object is, and how much may be there."""
+    """The users that quotas limit, the owner of an object, and the limits."""
 
     limits: Mapping[str, QuotaLimits]
-    """By the name of the quota."""
+    """The limits by the name of the quota."""
     unowned: str
-    """The quota whose limit of one object holds for objects that nobody owns."""
+    """The quota whose limit of one object also holds for objects without an owner."""
     is_limited: Callable[[User], bool]
     owner: Callable[[str, str, str, str], QuotaOwner | None]
-    """Returns whose an object is, by its group, plural, namespace and name."""
+    """Returns the owner of an object, by its group, plural, namespace and name."""
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ class Quotas:
             del self._used[owner]
 
     def _owner(self, key: str) -> QuotaOwner | None:
-        """Return whose the object of a store's key is: `/GROUP/PLURAL/NAMESPACE/NAME`."""
+        """Return the owner of the object with a key of the store: `/GROUP/PLURAL/NAMESPACE/NAME`."""
         parts = key.split("/")
         if len(parts) != 5:
             return None

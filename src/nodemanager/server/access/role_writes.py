@@ -1,4 +1,4 @@
-"""Checks before a role or a binding is written, so that nobody grants what they do not hold.
+"""Checks before a role or a binding is written, so that users cannot grant rights that they lack.
 
 Kubernetes checks this before it validates the object. An update that changes nothing but what garbage
 collection needs is allowed to everybody who may update: otherwise some roles could never be deleted.

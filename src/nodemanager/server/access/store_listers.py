@@ -1,4 +1,4 @@
-"""What authorisation and tokens ask of the store: roles, bindings and single objects."""
+"""What authorisation and tokens read from the store: roles, bindings and single objects."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def _pod_spec(pod: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def token_review(tokens: Tokens, body: Body) -> dict[str, Any]:
-    """Return a TokenReview that says whose token it is, or why it is none."""
+    """Return a TokenReview with the user of a token, or why it is not valid."""
     spec = decode("TokenReview", body.get("spec"), TokenReviewSpec)
     if not spec.token:
         raise errors.BadRequest("token is required for TokenReview in authentication")

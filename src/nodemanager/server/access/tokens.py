@@ -19,7 +19,7 @@ from nodemanager.kube.rbac.identity import User
 from nodemanager.server.access.token_keys import ALGORITHM, SigningKey
 
 MAX_TOKEN: Final = 16 * 1024
-"""Longer texts are not decoded: nobody knows who sent them, and decoding is work."""
+"""Longer texts are not decoded: their sender is unknown, and decoding is work."""
 LEEWAY: Final = 60
 """Seconds that clocks may differ, as Kubernetes has it."""
 ISSUER: Final = "https://kubernetes.default.svc"
@@ -52,7 +52,7 @@ class Ref(Struct):
 
 
 class TokenBinding(Struct):
-    """The claim `kubernetes.io`: whose token it is, and which objects it is bound to."""
+    """The claim `kubernetes.io`: the account of the token, and the objects to which it is bound."""
 
     namespace: str = ""
     serviceaccount: Ref = Ref()
@@ -75,7 +75,7 @@ class Claims(Struct):
 
     @property
     def audiences(self) -> tuple[str, ...]:
-        """Whom the token is meant for; a single one may stand alone."""
+        """The audiences of the token; a single one may stand alone."""
         return (self.aud,) if isinstance(self.aud, str) else tuple(self.aud)
 
 
@@ -116,7 +116,7 @@ class Tokens:
         return jwt.encode(msgspec.to_builtins(claims), self.key.private, ALGORITHM, headers=headers)
 
     def verify(self, token: str, audiences: Sequence[str] = ()) -> Verified:
-        """Return whose token it is, or raise; without audiences it must be meant for this server."""
+        """Return the account of a token, or raise; without audiences it must be meant for this server."""
         claims = self._claims(token)
         wanted = tuple(audiences) or self.audiences
         common = tuple(one for one in claims.audiences if one in wanted)

@@ -51,7 +51,7 @@ class PolicyBinding:
 
 @dataclass(frozen=True, slots=True)
 class Hook(Generic[PolicyT]):
-    """A policy that somebody bound."""
+    """A policy with a binding."""
 
     policy: PolicyT
     bindings: tuple[PolicyBinding, ...]

@@ -1,1 +1,1 @@
-"""The audit log, as kube-apiserver writes it: which requests it tells of, what it tells, and its files."""
+"""The audit log, as kube-apiserver writes it: which requests it records, what of them, and its files."""

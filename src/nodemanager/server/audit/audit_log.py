@@ -21,7 +21,7 @@ from nodemanager.server.http.routing import RequestInfo
 
 log = logging.getLogger("nodemanager.server.audit")
 SECRET: Final = frozenset({("", "secrets", ""), ("", "serviceaccounts", "token")})
-"""Of what no content is ever told, whatever a policy says; reviews of tokens are the third."""
+"""Kinds whose content is never logged, whatever a policy says; reviews of tokens are the third."""
 MAX_TEXT: Final = 2048
 """Characters of anything that a client chose."""
 _NOBODY: Final = User("")
@@ -52,14 +52,14 @@ class _Outcome(msgspec.Struct, rename="camel"):
 
 
 class AuditLog:
-    """Writes what a policy wants to have told."""
+    """Writes the records that a policy wants."""
 
     def __init__(self, policy: AuditPolicy, file: LogFile) -> None:
         self._policy = policy
         self._file = file
 
     def begun(self, seen: Observation) -> None:
-        """Nothing: a request is told of when it has ended."""
+        """Do nothing: a request is logged when it has ended."""
 
     def ended(self, seen: Observation) -> None:
         """Write the line of a request, if it is to have one."""
@@ -77,14 +77,14 @@ class AuditLog:
 
 
 def actor(user: User | None) -> User:
-    """Return who sent a request, as whomever they acted."""
+    """Return the sender of a request, with the user as whom they acted."""
     if user is None:
         return _NOBODY
     return user.impersonator or user
 
 
 def event(seen: Observation, info: RequestInfo, level: AuditLevel, ended: datetime) -> dict[str, Any]:
-    """Return what is told of a request."""
+    """Return the record of a request."""
     is_secret = (info.group, info.resource, info.subresource) in SECRET or info.resource == "tokenreviews"
     level = min(level, AuditLevel.METADATA) if is_secret else level
     outcome = _outcome(seen)
@@ -143,7 +143,7 @@ def _outcome(seen: Observation) -> _Outcome:
 
 
 def _object(body: bytes, content_type: str) -> Any:
-    """Return what was in a body; None if there was nothing, or nothing that can be read."""
+    """Return the object in a body; None if there is none, or it cannot be read."""
     media = "application/json" if bodies.media_type(content_type) in _PATCHES else content_type
     try:
         return bodies.decode(body, media) if body else None

@@ -1,6 +1,6 @@
 """The files of an audit log: lines are appended, large files are put aside, old ones are removed.
 
-A line is one write. What the disk does not take is lost, said once a minute, and hurts nobody else.
+A line is one write. Lines that the disk refuses are lost, which is logged once a minute.
 """
 
 from __future__ import annotations

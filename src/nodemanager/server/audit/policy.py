@@ -21,7 +21,7 @@ WRITTEN_STAGE: Final = "ResponseComplete"
 
 
 class AuditLevel(IntEnum):
-    """How much is told of a request."""
+    """How much of a request is logged."""
 
     NONE = 0
     METADATA = 1
@@ -57,7 +57,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class AuditRule:
-    """What is told of the requests that fit everything here; what is empty fits all."""
+    """What is logged of the requests that match all fields; an empty field matches all."""
 
     level: AuditLevel
     users: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class AuditRule:
     paths: tuple[str, ...] = ()
 
     def fits(self, info: RequestInfo, user: User) -> bool:
-        """Tell whether a request of somebody is meant."""
+        """Tell whether the rule matches a request of a user."""
         if self.users and user.name not in self.users:
             return False
         if self.groups and not set(self.groups) & set(user.groups):
@@ -94,7 +94,7 @@ class AuditPolicy:
     rules: tuple[AuditRule, ...] = ()
 
     def level(self, info: RequestInfo, user: User) -> AuditLevel:
-        """Return how much is told of a request."""
+        """Return how much of a request is logged."""
         return next((rule.level for rule in self.rules if rule.fits(info, user)), AuditLevel.NONE)
 
 

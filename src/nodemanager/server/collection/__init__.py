@@ -1,1 +1,1 @@
-"""Objects that go because something else went: their owner, their namespace, or their definition."""
+"""Objects that are removed after another one: their owner, their namespace, or their definition."""

@@ -2,7 +2,7 @@
 
 store's events -> graph of owners -> queue of objects to look at -> decision about each, a few at a time
 
-Nothing is remembered across a restart. What is left to do can be told from the objects alone, so
+It needs no memory across a restart. The objects alone show what is left to do, so
 every start looks once at each object that has owners or waits for its dependents.
 """
 
@@ -26,7 +26,7 @@ PAGE = 500
 FIRST_RETRY, AFTER_CONFLICT, AFTER_FAILURE = 0.005, 1.0, 300.0
 """Seconds before the next try: the first time, and at most after a lost race or another failure."""
 PATIENCE = 8
-"""After so many failures in a row, about a second, nobody waits for the object any more."""
+"""After so many failures in a row, about a second, other work does not wait for the object any more."""
 SETTLE_TIMEOUT = 30.0
 _FAILURES = (
     errors.StatusError, StoreError, AssertionError, AttributeError, LookupError, RecursionError, TypeError,
@@ -142,7 +142,7 @@ class Collector:
         try:
             await self._disposal.attend(key)
         except errors.NotFound:
-            pass  # somebody else was faster
+            pass  # another writer was faster
         except Unknown:
             self._unknown.add(key)
         except StoreClosed:

@@ -1,6 +1,6 @@
 """Removes every Event an hour after it was last written, as kube-apiserver does.
 
-When that was, its metadata tells: when it was created, and when which of its managers wrote it. Both are the
+The time is in its metadata: when it was created, and when each of its managers wrote it. Both are the
 server's own notes. A client may forge the latter, but a time that is yet to come counts for nothing.
 """
 
@@ -37,13 +37,13 @@ class _Dated(Struct):
 
 
 class Expiry:
-    """Removes Events whose time is over."""
+    """Removes expired Events."""
 
     def __init__(self, hub: Hub, seconds: float = SECONDS) -> None:
         self._hub = hub
         self._seconds = seconds
         self._known: dict[str, tuple[int, float]] = {}
-        """Of each Event, the revision that was looked at, and when that was written."""
+        """The revision of each Event at the last look, and when that was written."""
 
     async def run(self) -> None:
         """Look now and then, until cancelled; while nothing can be written, all Events stay."""
@@ -69,12 +69,12 @@ class Expiry:
             await asyncio.gather(*(self._remove(record) for record in over[start : start + BATCH]))
 
     async def _remove(self, record: StoreRecord) -> None:
-        with contextlib.suppress(KeyMissing, Mismatch):  # somebody was faster, or has just written it
+        with contextlib.suppress(KeyMissing, Mismatch):  # another writer was faster, or has just written it
             await self._hub.store.delete(record.key, record.revision)
 
 
 def written(record: StoreRecord, now: float) -> float:
-    """Return when an Event was last written; one that nobody can date was written now."""
+    """Return when an Event was last written; one without any date counts as written now."""
     try:
         meta = msgspec.json.decode(record.value, type=_Dated).metadata
     except msgspec.MsgspecError:

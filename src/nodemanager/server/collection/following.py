@@ -1,4 +1,4 @@
-"""How a controller hears of changes in the store: first it is told of everything, then of each change."""
+"""How a controller follows the store: it first gets all objects, then each change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Act = Callable[[Collection[str] | None], Awaitable[float | None]]
 
 
 class StoreFollower:
-    """Calls somebody about the changes below some prefixes of a store, many changes at a time."""
+    """Calls a listener about the changes below some prefixes of a store, many changes at a time."""
 
     def __init__(self, store: Store, prefixes: Sequence[str], act: Act) -> None:
         self._store = store

@@ -72,7 +72,8 @@ class OwnerGcDecision:
             return
         meta = found.meta
         if meta.waits:
-            # The graph is told later than the store. Until it knows that the object waits, it may not know
+            # The graph gets changes later than the store. Until it knows that the object waits, it may not
+            # know
             # all dependents either; when it does, it puts the object into the queue again.
             if meta.waits == self._graph.waits(key):
                 await (self._orphan(found) if meta.waits == ORPHAN else self._foreground(found))
@@ -87,7 +88,7 @@ class OwnerGcDecision:
         if record is None:
             return None
         seen, catalogue = ownership.read(record), self._hub.catalogue
-        kind = catalogue.named(seen.api_version, seen.kind) or catalogue.keeper(key)
+        kind = catalogue.named(seen.api_version, seen.kind) or catalogue.of_key(key)
         if kind is None:
             raise Unknown(f"{seen.api_version} {seen.kind}")
         return _Found(kind, record, seen.metadata)

@@ -1,6 +1,6 @@
-"""Who owns whom: an index of owners' uids, kept in step with the store by its events.
+"""Index of the owners of objects by uid, kept equal to the store by its events.
 
-Only objects that have owners, and objects whose deletion waits for what they own, take memory here.
+It holds only objects that have owners, and objects whose deletion waits for what they own.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Graph:
         return self.apply(StoreEvent(EventType.CREATED, record))
 
     def deadlocked(self, key: str) -> set[str]:
-        """Return the owners that wait for an object which waits for them: a circle that nobody would end."""
+        """Return the owners that wait for an object which waits for them: a circle that would never end."""
         node = self._nodes.get(key)
         if node is None or node.waits != FOREGROUND:
             return set()

@@ -101,7 +101,7 @@ def warn_first(response: web.StreamResponse, warning: str) -> None:
 
 
 def prettify(request: web.Request, response: web.StreamResponse) -> None:
-    """Lay out JSON for people who want it so, or whose client lets them see it."""
+    """Indent JSON if the user wants that, or the client shows it to people."""
     if not isinstance(response, web.Response) or response.content_type != JSON:
         return
     if isinstance(response.body, bytes) and _wants_pretty(request):

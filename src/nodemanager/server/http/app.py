@@ -34,7 +34,7 @@ MAX_QUERY = 64 * 1024
 BODY_TIMEOUT = 30.0
 REQUEST_TIMEOUT = 60.0
 DEPRECATION = web.RequestKey("deprecation", str)
-"""Where a request keeps what its client is told about the version that it uses."""
+"""The place in a request for the warning about its deprecated version."""
 
 Handler = Callable[[Hub, ApiCall], Awaitable[ApiAnswer]]
 
@@ -44,9 +44,9 @@ class ApiSettings:
     """What the server is given at its start."""
 
     max_in_flight: int = 400
-    """How many reads, without watches, are worked on at a time; others are told to come back.
+    """How many reads, without watches, are worked on at a time; other clients have to come back.
 
-    Of these, of writes and of watches, one user gets a share only: see `concurrency_limits`.
+    One user gets only a share of reads, of writes and of watches: see `concurrency_limits`.
     """
     max_mutating: int = 200
     """How many writes are; they are counted apart, so that slow bodies do not keep readers out."""
@@ -54,11 +54,11 @@ class ApiSettings:
     namespaces: tuple[str, ...] = ()
     """Namespaces that are there from the start, besides Kubernetes' own."""
     handlers: Mapping[tuple[str, str], Handler] = field(default_factory=dict)
-    """Who answers instead of the verbs, by resource and subresource: (pods, eviction), (tokenreviews, "")."""
+    """Handlers that replace the verbs, by resource and subresource: (pods, eviction), (tokenreviews, "")."""
     pages: Sequence[Page] = ()
     """Asked one after the other about paths that are neither resources nor discovery."""
     observers: Sequence[RequestObserver] = ()
-    """Who is told about every request."""
+    """Called with every request."""
 
 
 async def _get(hub: Hub, call: ApiCall) -> ApiAnswer:
@@ -144,7 +144,7 @@ class HttpApi:
             await asyncio.wait_for(self._quiet.wait(), seconds)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request, and tell those who want to know."""
+        """Answer one request, and report it to the observers."""
         started = asyncio.get_running_loop().time()
         seen = observation.observed(request)
         try:
@@ -161,7 +161,7 @@ class HttpApi:
         return response
 
     async def _answer_or_refuse(self, request: web.Request, seen: Observation) -> web.StreamResponse:
-        """Answer one request; whatever goes wrong becomes a Status."""
+        """Answer one request; any error becomes a Status."""
         try:
             return await self._answer(request, seen)
         except errors.StatusError as error:
@@ -185,7 +185,7 @@ class HttpApi:
         headers = list(request.headers.items())
         try:
             user = self._gate.admit(peer_of(request), headers, asked)
-        except errors.Forbidden:  # they may not act as somebody else; it is to be known who tried
+        except errors.Forbidden:  # they may not act as another user; the log has to show who tried
             own = [(name, value) for name, value in headers if not name.lower().startswith("impersonate-")]
             seen.who = self._gate.admit(peer_of(request), own, asked)
             raise
@@ -293,13 +293,13 @@ async def _body(request: web.Request) -> bytes:
 
 
 async def _with_deprecation(request: web.Request, response: web.StreamResponse) -> None:
-    """Tell users of a deprecated version, whatever they are answered."""
+    """Warn users of a deprecated version in every answer."""
     if warning := request.get(DEPRECATION):
         answers.warn_first(response, warning)
 
 
 async def _without_software(_request: web.Request, response: web.StreamResponse) -> None:
-    """Send no `Server` header, which would tell anybody what to look for."""
+    """Send no `Server` header, which would help attackers to choose an attack."""
     response.headers.pop(hdrs.SERVER, None)
 
 

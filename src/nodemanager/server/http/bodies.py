@@ -19,7 +19,8 @@ MAX_SHOWN = 256
 MAX_SUMMARY = 30
 MAX_DUPLICATES = 100
 MAX_YAML = 256 * 1024
-"""YAML is read in Python, in the event loop: this much takes half a second, and nobody else is served."""
+"""YAML is read in Python, in the event loop: this much takes half a second, in which all other requests wait.
+"""
 MAX_DEPTH = 200
 """How deep a body may be nested: functions that walk over objects must not run out of stack."""
 _STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)

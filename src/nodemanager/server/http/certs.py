@@ -1,4 +1,4 @@
-"""The server's own certificate authority, and what it signs.
+"""The server's own certificate authority, and the certificates that it signs.
 
 Key and certificate of the authority are one file, so that they cannot be from different days. It is
 made once and never written over: every kubeconfig out there trusts it.

@@ -3,8 +3,8 @@
     a user may start one more if:  taken < limit  and  own < SHARE * (limit - taken)
 
 A user who takes as many as possible and keeps them gets three quarters of the limit; the next one who does
-the same gets three quarters of the rest. So nobody can lock all others out, nothing is reserved for users
-who are not there, and nobody has to list the users beforehand.
+the same gets three quarters of the rest. So no user can lock all others out, no share is reserved for users
+who are absent, and no list of users is needed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def is_exempt(user: User) -> bool:
 
 
 def claimant(user: User, address: str | None) -> str:
-    """Return whose share a request counts for: the user's, or the address's if the user is anonymous."""
+    """Return whose share a request uses: the user's, or the address's if the user is anonymous."""
     if user.name != ANONYMOUS:
         return f"user {user.name}"
     try:

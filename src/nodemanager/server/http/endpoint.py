@@ -1,4 +1,4 @@
-"""Where the server listens, and how others are told to reach it."""
+"""The address on which the server listens, and the one by which clients reach it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def is_unspecified(host: str) -> bool:
 
 
 def name_fault(name: str, *, wildcard: bool) -> str:
-    """Return why nobody can reach a server by a name, or nothing."""
+    """Return why a server cannot be reached by a name, or nothing."""
     if is_unspecified(name):
         return f"{name} stands for every address of a host, and nobody can connect to it"
     try:

@@ -15,7 +15,7 @@ class Gate(Protocol):
     """Lets requests in, or raises Unauthorized or Forbidden."""
 
     def admit(self, peer: Peer, headers: Iterable[tuple[str, str]], asked: Attributes) -> User:
-        """Return as whom a request is carried out; what it asks for matters to impersonation only."""
+        """Return the user as whom a request is carried out; its verb matters only for impersonation."""
         ...
 
     def authorize(self, user: User, asked: Attributes) -> None:

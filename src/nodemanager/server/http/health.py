@@ -20,7 +20,7 @@ from nodemanager.store.base import Store, StoreError
 LOG = logging.getLogger(__name__)
 SURFACES = ("healthz", "livez", "readyz")
 PROBE_EVERY = 5.0
-"""Seconds for which the outcome of a trial write is believed: it costs an fsync, and anybody may ask."""
+"""How long the result of a trial write counts: it costs an fsync, and every client may ask."""
 PROBE_TIMEOUT = 5.0
 MAX_REASON = 500
 

@@ -1,6 +1,6 @@
 """The log of the HTTP library, without the records that strangers can cause.
 
-aiohttp writes a traceback for every request that it cannot read or whose client leaves; anybody who
+aiohttp writes a traceback for every request that it cannot read or whose client leaves; every client that
 reaches the port can cause those, as many as they like.
 """
 
@@ -16,7 +16,7 @@ _THEIRS = (HttpProcessingError, web.RequestPayloadError, ConnectionError, Timeou
 
 
 class _OnlyOurs(logging.Filter):
-    """Drops records about failures that are the client's, unless somebody debugs."""
+    """Drops records about failures of clients, except at the debug level."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Tell whether to log a record."""

@@ -90,5 +90,5 @@ async def _still_open(sockets: Sequence[TransportSocket], seconds: float) -> lis
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while (left := [one for one in sockets if one.fileno() >= 0]) and loop.time() < deadline:  # noqa: ASYNC110
-        await asyncio.sleep(HANG_UP_LOOK)  # a transport tells nobody but its protocol
+        await asyncio.sleep(HANG_UP_LOOK)  # a transport reports only to its protocol
     return left

@@ -1,4 +1,4 @@
-"""What is told about every request to those who count or log them."""
+"""The facts about every request for counters and logs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Observation:
 
     method: str
     path: str
-    """As it was sent, without the query, which may contain secrets that do not belong there."""
+    """The path as it was sent, without the query, which may contain secrets."""
     remote: str = ""
     user_agent: str = ""
     content_type: str = ""
     user: str = ""
-    """Empty until somebody was admitted."""
+    """Empty until the user is known."""
     info: RequestInfo | None = None
     kind: ServedKind | None = None
     """The kind it is about; None for paths and for kinds that are not served."""
@@ -39,7 +39,7 @@ class Observation:
     seconds: float = 0.0
     who: User | None = None
     uri: str = ""
-    """The path as it was sent, with the query: for nobody but the audit log."""
+    """The path as it was sent, with the query: only for the audit log."""
     sent: bytes = b""
     answer: bytes = b""
     """The answer's body, unless it was large."""
@@ -55,7 +55,7 @@ class Observation:
 
 
 class RequestObserver(Protocol):
-    """Somebody who is told about requests; must be quick and must not raise."""
+    """A listener for requests; it must be quick and must not raise."""
 
     def begun(self, seen: Observation) -> None:
         """An admitted request for something that is served begins."""

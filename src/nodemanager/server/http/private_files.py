@@ -1,4 +1,4 @@
-"""Files that nobody else may read: written whole or not at all, and refused when others can reach them."""
+"""Files that only we may read: written whole or not at all, and refused when other users can read them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class UnsafeFile(Exception):
 
 
 def prepare_folder(folder: Path) -> None:
-    """Create a folder for ourselves alone, or check that one is: nobody else may write to it."""
+    """Create a folder for us alone, or check that it is: no other user may write to it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.stat()
     if status.st_uid != os.geteuid():

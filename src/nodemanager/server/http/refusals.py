@@ -58,7 +58,7 @@ def exists(kind: ServedKind, name: str, there: Untyped | None = None) -> errors.
 
 
 def modified(kind: ServedKind, name: str) -> errors.Conflict:
-    """Somebody else wrote first."""
+    """Another client wrote first."""
     why = "the object has been modified; please apply your changes to the latest version and try again"
     return conflict(kind, name, why)
 

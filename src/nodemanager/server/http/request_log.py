@@ -1,4 +1,4 @@
-"""One line per request: who asked for what, from where, how it ended. No query, no body, no credential."""
+"""One line per request: user, verb, object, address, result. No query, no body, no credential."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class ResponseMemoryLimit:
                 self._left.clear()
                 with contextlib.suppress(
                     TimeoutError
-                ):  # time to look again who has been sending for too long
+                ):  # time to look again which client has been reading for too long
                     await asyncio.wait_for(self._left.wait(), PATIENCE / 5)
         with self._counted(size, transport):
             yield
@@ -70,7 +70,7 @@ class ResponseMemoryLimit:
             self._left.set()
 
     def _has_room(self, size: int) -> bool:
-        """Tell whether there is room; if there is none, cut off those who have been sending for longest."""
+        """Tell whether there is room; if not, cut the connections of the slowest readers."""
         now = asyncio.get_running_loop().time()
         for answer in list(self._answers):
             if self.size + size <= self._limit:

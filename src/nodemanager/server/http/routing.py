@@ -37,7 +37,7 @@ class RequestInfo:
 
 
 class PageNotFound(errors.NotFound):
-    """A path that nobody serves: answered in plain text, as Go's router does."""
+    """A path that is not served: answered in plain text, as Go's router does."""
 
 
 def parse(method: str, raw_path: str, query: Mapping[str, str]) -> RequestInfo:

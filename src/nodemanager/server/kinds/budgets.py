@@ -3,7 +3,7 @@
 A budget in numbers or percentages of a whole (`maxUnavailable`, `minAvailable: 50%`) needs to know the
 whole. Kubernetes asks the ReplicaSet or StatefulSet of each pod how many there should be. None are
 served here, so the whole is the pods that are stored, those that have finished aside. A pod that is
-being terminated counts until it is gone: whoever replaces pods does so while they terminate.
+being terminated counts until it is gone, because controllers replace pods while they terminate.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def has_defaults(kind: ServedKind) -> bool:
 
 
 def fill_in(kind: ServedKind, obj: Untyped) -> None:
-    """Fill in the defaults of a built-in kind; whoever writes the object owns them."""
+    """Fill in the defaults of a built-in kind; the writer of the object owns them."""
     if has_defaults(kind):
         _FILL_IN[kind.plural](obj)
 

@@ -1,4 +1,4 @@
-"""The kinds that are there before anybody defines one."""
+"""The kinds that exist without a definition."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _VALUES: dict[str, Schema] = {
 
 @cache
 def definitions() -> Mapping[str, Schema]:
-    """Return every definition by its full name; shared by all callers, so nobody may change it."""
+    """Return every definition by its full name; all callers share it, so it must not be changed."""
     found = dict(_VALUES)
     for name in _FILES:
         text = (resources.files(schemas) / f"{name}.schema").read_text(encoding="utf-8")
@@ -70,7 +70,7 @@ def structural(group: str, version: str, kind: str) -> Schema | None:
     """Return the schema of a built-in kind as one tree without references, or None when there is none.
 
     A definition that contains itself ends in a part that keeps unknown fields. Nothing is nullable here:
-    built-in kinds take null for "not given", so whoever validates with this leaves nulls out first.
+    built-in kinds take null for "not given", so callers leave nulls out before they validate with this.
     """
     name = definition_name(group, version, kind)
     return None if name is None else _inlined({"$ref": REF + name}, ())

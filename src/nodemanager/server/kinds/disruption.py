@@ -76,12 +76,12 @@ class DisruptionController:
 
 
 async def refresh(hub: Hub, record: StoreRecord) -> None:
-    """Bring one budget up to date now; Mismatch says that somebody else wrote it first."""
+    """Bring one budget up to date now; Mismatch means that another writer was faster."""
     await _sync(hub, record)
 
 
 async def _sync(hub: Hub, record: StoreRecord) -> datetime | None:
-    """Write the status of a budget if it is not what it should be; return when to look again."""
+    """Write the status of a budget if it is not right; return when to look again."""
     budget = stored.load(BUDGETS, record)
     judgement = _judge(hub, budget)
     if judgement.status != budget.get("status"):

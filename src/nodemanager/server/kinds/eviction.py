@@ -5,8 +5,8 @@
 A budget is spent before the pod is deleted, in one write that only succeeds on the status that was
 judged: two evictions can never spend the same disruption.
 
-A pod on a node is only marked: as with kube-apiserver alone it stays, Terminating, until whoever runs
-it deletes it with a grace of 0. A grace of 0 in the Eviction removes it at once.
+A pod on a node is only marked: as with kube-apiserver alone it stays, Terminating, until the program that
+runs it deletes it with a grace of 0. A grace of 0 in the Eviction removes it at once.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ Refresh = Callable[[Hub, StoreRecord], Awaitable[None]]
 class Evictions:
     """Answers POSTs to `pods/eviction`.
 
-    With a `refresh` budgets are judged by the present pods; without one by the status that somebody
-    else keeps, which may be behind.
+    With a `refresh` budgets are judged by the present pods; without one by the status that another
+    controller keeps, which may be behind.
     """
 
     def __init__(self, refresh: Refresh | None = None) -> None:

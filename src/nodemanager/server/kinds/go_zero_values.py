@@ -48,7 +48,7 @@ _ALWAYS = _words(
     PodDisruptionBudgetStatus.desiredHealthy PodDisruptionBudgetStatus.expectedPods
     """
 )
-"""Fields that are written even when empty, although nobody needs to send them."""
+"""Fields that are written even if they are empty, although a client need not send them."""
 _TEXTS = _words(
     """
     LeaseSpec.holderIdentity LeaseSpec.strategy LeaseSpec.preferredHolder
@@ -116,9 +116,9 @@ class GoType:
         return next((fault for fault in faults if fault), "")
 
     def normalised(self, value: Any, stage: NormalForm = NormalForm.CHECKED, *, inside: bool = False) -> Any:
-        """Return a value as it is written; one of another type is left to whoever checks types.
+        """Return a value as it is written; a value of another type is left to the check of types.
 
-        `inside` says that it is in an atomic list, where empty fields stay until owners are written down.
+        `inside` = it is in an atomic list, where empty fields stay until owners are recorded.
         """
         if self.sort == "bytes":
             return _bytes(value)
@@ -161,7 +161,7 @@ _QUANTITY = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+|[KMGTPE]i|[numkMG
 
 def _is_bytes(value: Any) -> bool:
     if value == []:
-        return True  # a list of numbers would be bytes to Go, too; nobody writes that
+        return True  # Go would read a list of numbers as bytes, too; no client writes that
     try:
         return isinstance(value, str) and base64.b64decode(_without_breaks(value), validate=True) is not None
     except binascii.Error:
@@ -173,7 +173,7 @@ def _bytes(value: Any) -> Any:
     if value == []:
         return ""
     if not isinstance(value, str) or not _is_bytes(value):
-        return value  # left to whoever checks types
+        return value  # left to the check of types
     return base64.b64encode(base64.b64decode(_without_breaks(value))).decode()
 
 

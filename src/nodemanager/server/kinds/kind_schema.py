@@ -103,7 +103,7 @@ class KindSchema:
         return faults + self._rules.evaluate(obj, old=old)
 
     def writer(self, manager: str, kind: ServedKind, now: str, subresource: str) -> ssa.Writer:
-        """Return who writes, and which fields a request to that subresource cannot change."""
+        """Return the writer, and the fields that a request to that subresource cannot change."""
         reset = FieldSet()
         if self._has_status:
             only = _ONLY_STATUS if self._custom else _NOT_STATUS

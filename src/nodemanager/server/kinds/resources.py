@@ -63,7 +63,7 @@ class ServedKind(KindNames):
     """Where it is kept, when two kinds share one place (events)."""
     name_rule: str = "name"
     warning: str = ""
-    """What a client of a deprecated version is told."""
+    """The warning for clients of a deprecated version."""
 
     @property
     def qualified_kind(self) -> str:
@@ -94,7 +94,7 @@ class Catalogue:
         self._listeners: list[Callable[[], None]] = []
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call somebody whenever other kinds are served than before."""
+        """Call a listener whenever the served kinds have changed."""
         self._listeners.append(listener)
 
     def find(self, group: str, version: str, plural: str) -> ServedKind | None:
@@ -107,8 +107,8 @@ class Catalogue:
         wanted = (group, version, name)
         return next((kind for kind in self if (kind.group, kind.version, kind.kind) == wanted), None)
 
-    def keeper(self, key: str) -> ServedKind | None:
-        """Return a kind that serves the object of a store's key."""
+    def of_key(self, key: str) -> ServedKind | None:
+        """Return the kind that serves the object with a key of the store."""
         return next((kind for kind in self if key.startswith(kind.prefix())), None)
 
     def define(self, definition: str, kinds: tuple[ServedKind, ...]) -> None:

@@ -1,1 +1,1 @@
-"""What is served, told to clients: discovery and OpenAPI, in JSON and protobuf."""
+"""The description of the served kinds for clients: discovery and OpenAPI, in JSON and protobuf."""

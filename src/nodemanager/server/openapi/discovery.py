@@ -1,4 +1,4 @@
-"""What is served, told to clients: groups, versions, resources; the old documents and the aggregated one."""
+"""The served groups, versions and resources for clients: the old documents and the aggregated one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The OpenAPI documents of a server: an index, one v3 document per group and version, one v2 document.
 
-Documents are made when somebody first asks for them, and kept. When a CustomResourceDefinition changes,
+Documents are made at the first request for them, and kept. When a CustomResourceDefinition changes,
 `replaced` keeps the documents of all groups that did not change.
 """
 

@@ -12,7 +12,7 @@ from nodemanager.server.openapi.kinds import published
 
 
 class Feed:
-    """Builds the documents when somebody asks, and again when a definition has changed since."""
+    """Builds the documents at a request, and again when a definition has changed since."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub

@@ -1,4 +1,4 @@
-"""How the documents are asked for: formats, hashes, caches. Plain values in, plain values out."""
+"""Requests for the documents: formats, hashes, caches. Only plain values, no sockets."""
 
 from __future__ import annotations
 

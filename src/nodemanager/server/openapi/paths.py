@@ -20,7 +20,7 @@ _PATCHES = (
 )
 _STATUS = f"{META}.Status"
 _DELETED_OBJECT = {("", "Pod"), ("", "ServiceAccount")}
-"""Kinds of which a deletion answers with the object, not with a Status."""
+"""Kinds whose deletion is answered with the object, not with a Status."""
 
 _PARAMETERS: dict[str, tuple[str, str]] = {
     "allowWatchBookmarks": ("boolean", "Whether a watch may report progress without a change."),

@@ -1,1 +1,1 @@
-"""What can be done with objects: get, list, watch, create, update, patch, delete."""
+"""The actions on objects: get, list, watch, create, update, patch, delete."""

@@ -166,5 +166,5 @@ async def delete_collection(hub: Hub, call: ApiCall) -> ApiAnswer:
             try:
                 warnings += (await delete_one(hub, one, record, options)).warnings
             except errors.NotFound:
-                continue  # somebody else was faster, and that is fine here
+                continue  # another writer was faster, which is fine here
     return ApiAnswer(listed.as_list(call), warnings=tuple(dict.fromkeys(warnings)))

@@ -1,4 +1,4 @@
-"""Requests that the server makes itself, to finish what somebody asked for.
+"""Requests that the server makes itself, to finish the request of a client.
 
 They come without HTTP, authentication and authorisation; everything after that is the same as for a client.
 """
@@ -35,6 +35,6 @@ def call_about(verb: str, kind: ServedKind, obj: Untyped, subresource: str = "")
 
 
 async def save_status(hub: Hub, kind: ServedKind, record: StoreRecord, obj: Untyped) -> None:
-    """Write the status of an object; Mismatch says that somebody else was faster."""
+    """Write the status of an object; Mismatch means that another writer was faster."""
     request = call_about("update", kind, obj, "status")
     await write.save(hub, request, record, obj, WriteOptions(False, "Ignore", MANAGER))

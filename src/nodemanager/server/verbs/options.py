@@ -30,7 +30,7 @@ class WriteOptions:
 
     @property
     def checks(self) -> bool:
-        """Whether anybody wants to know about unknown and repeated fields."""
+        """Whether unknown and repeated fields have to be reported."""
         return self.validation != "Ignore"
 
 

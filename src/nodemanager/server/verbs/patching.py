@@ -48,12 +48,12 @@ async def patch(hub: Hub, call: ApiCall) -> ApiAnswer:
         try:
             return await write.finished(await advance(pending, (decode,)))
         except Mismatch:
-            continue  # somebody else was faster: patch what they wrote
+            continue  # another writer was faster: patch its result
     raise refusals.modified(call.kind, call.info.name)
 
 
 def _media(call: ApiCall) -> str:
-    """Return what kind of patch it is, or refuse kinds that nobody knows."""
+    """Return the kind of a patch, or refuse unknown kinds."""
     allowed = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
     if call.kind.custom:
         allowed.remove(STRATEGIC_PATCH)

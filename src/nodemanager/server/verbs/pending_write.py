@@ -39,7 +39,7 @@ class PendingWrite:
     live: Live | None = None
     """What is replaced; None when the object is new."""
     warnings: tuple[str, ...] = ()
-    """What the client is told besides the answer."""
+    """The warnings for the client besides the answer."""
     answer: ApiAnswer | None = None
     """What the client gets; None until the object is stored."""
 

@@ -75,7 +75,7 @@ async def serve(
                 sender = _Sender(response, answers.EventShaper(call, hub.now), memory, request.transport)
                 await sender.send(batches)
         except TimeoutError:
-            if request.transport is not None:  # whatever is still in the buffers would never be taken
+            if request.transport is not None:  # records that are still in the buffers would never be read
                 request.transport.abort()
         except ConnectionError:
             LOG.debug("the client of a watch of %s is gone", call.kind.qualified_name)
@@ -138,7 +138,7 @@ def begin(hub: Hub, call: ApiCall, options: selection.ListOptions) -> tuple[Watc
 
 
 def _groups(records: Iterable[StoreRecord]) -> Iterator[list[StoreRecord]]:
-    """Yield records in groups of about one piece, so that nobody is held up by a long list."""
+    """Yield records in groups of about one piece, so that a long list does not delay other clients."""
     group: list[StoreRecord] = []
     size = 0
     for record in records:

@@ -59,7 +59,7 @@ async def update(hub: Hub, call: ApiCall) -> ApiAnswer:
 
 
 async def find(write: PendingWrite) -> PendingWrite:
-    """Look up what an update replaces; some kinds are created if it is not there."""
+    """Find the object that an update replaces; some kinds are created if it does not exist."""
     call, obj = write.call, {**write.obj, "metadata": {**write.obj["metadata"]}}
     decoding.check_names(call, obj)
     record = write.hub.store.get(call.key)
@@ -73,7 +73,7 @@ async def find(write: PendingWrite) -> PendingWrite:
 
 
 async def finished(decoded: PendingWrite, steps: Sequence[Step] = DECODED) -> ApiAnswer:
-    """Take a decoded write through all other steps; Mismatch says that somebody else was faster."""
+    """Take a decoded write through all other steps; Mismatch means that another writer was faster."""
     done = await advance(decoded, steps)
     if done.answer is None:
         raise AssertionError("the last step stores and answers")

@@ -2,9 +2,9 @@
 
     decode -> identify -> default -> own -> mutate -> prepare -> admit -> check -> ask_policies -> store
 
-`decoding` has the first step and `storing` the last. The order matters: defaults belong to whoever writes, so
-they are there before owners are written down; what the server and mutating policies set belongs to nobody, so
-it comes after that; and validating policies see only objects that are otherwise good.
+`decoding` has the first step and `storing` the last. The order matters: defaults belong to the writer, so
+they are filled in before owners are recorded; values of the server and of mutating policies have no owner, so
+they come after that; and validating policies see only objects that are otherwise good.
 
 A built-in object has a normal form at three points, each made once: as sent (`decode`), as checked
 (`prepare`), and as stored (`store`). See `NormalForm`.
@@ -34,9 +34,9 @@ from nodemanager.server.verbs.options import given_options
 from nodemanager.server.verbs.pending_write import PendingWrite
 
 _SELF_CHECKED = (CRDS, POLICIES, POLICY_BINDINGS, MUTATING_POLICIES, MUTATING_BINDINGS)
-"""Kinds whose own checks say what the schema would say, in Kubernetes' words."""
+"""Kinds whose own checks replace those of the schema, in Kubernetes' words."""
 _METADATA_LAST = ("poddisruptionbudgets", "events")
-"""Kinds of which new objects with other faults are not told about faults of metadata."""
+"""Kinds whose new objects, if they have other faults, are not checked for faults of metadata."""
 
 
 async def identify(write: PendingWrite) -> PendingWrite:
@@ -60,7 +60,7 @@ async def default(write: PendingWrite) -> PendingWrite:
 
 
 async def own(write: PendingWrite) -> PendingWrite:
-    """Write down who owns which field; an apply has found that out already."""
+    """Record the owner of each field; for an apply, this is known already."""
     call, schema = write.call, write.schema
     entries: list[Any]
     if write.options.applied is not None:
@@ -76,7 +76,7 @@ async def own(write: PendingWrite) -> PendingWrite:
 
 
 async def mutate(write: PendingWrite) -> PendingWrite:
-    """Let mutating policies change the object; nobody owns what they write."""
+    """Let mutating policies change the object; the fields that they write have no owner."""
     for each in write.hub.mutation:
         found = each.mutate(_change(write))
         if found is not None and found is not write.obj:
@@ -175,7 +175,7 @@ def _changed(write: PendingWrite, obj: Untyped, old: Untyped) -> Untyped:
     obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
     builtin_behaviour.prepare(write.hub, write.kind, obj, old)
     obj = write.schema.normalised(obj)
-    ssa.keep_times(old, obj)  # before generations are counted: who owns what is no reason to count
+    ssa.keep_times(old, obj)  # before generations are counted, because a change of owners does not count
     metadata.count_generation(obj, old, write.kind)
     return obj
 

@@ -11,6 +11,7 @@ import pytest
 
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.api.edge.edgecluster import (
+    MAX_NODES,
     EdgeCluster,
     EdgeClusterSpec,
     EdgeClusterStatus,
@@ -22,11 +23,11 @@ from nodemanager.fleet.edge.facts import AgentFacts
 from nodemanager.kube import conditions
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
-from support import edge_profiles
+from support import edge_profiles, edge_reports
 from support.edge_world import START, EdgeNodeOfWorld, EdgeWorld
 
 VX = edge_profiles.typed(edge_profiles.shipped("vx-rail"))
-PLAIN = edge_profiles.typed(edge_profiles.shipped("k3s-linstor"))
+PLAIN = edge_profiles.typed(edge_profiles.plain())
 
 
 def host(name: str, alive: str = "True", **labels: str) -> ManagedNode:
@@ -37,8 +38,10 @@ def host(name: str, alive: str = "True", **labels: str) -> ManagedNode:
 
 def told_by(*hosts: ManagedNode, **spec: Any) -> EdgeClusterStatus:
     """Look at a site without a bridge."""
-    cluster = EdgeCluster(spec=EdgeClusterSpec(profile="k3s-linstor", **spec))
-    agents = AgentFacts({one.metadata.name: one for one in hosts}, {"a": 2})
+    named = {one.metadata.name: one for one in hosts}
+    status = edge_reports.watched(named, START)
+    cluster = EdgeCluster(spec=EdgeClusterSpec(profile="k3s-linstor", **spec), status=status)
+    agents = edge_reports.agents(named, tasks={"a": 2})
     return deciding.decide(Site(cluster, PLAIN, agents), START)
 
 
@@ -61,6 +64,26 @@ def test_by_agents(hosts: list[ManagedNode], spec: dict[str, Any], phase: str, r
     assert (status.phase, status.reason, status.source) == (phase, reason, "agent")
     healthy = conditions.is_true(status.conditions, findings.HEALTHY)
     assert healthy is (phase in ("SingleNode", "MultiNode"))
+
+
+def test_of_too_many_hosts_those_that_the_site_shall_have_or_had_are_shown() -> None:
+    """A status with more nodes than it has room for would be refused as a whole."""
+    flood = [host(f"n{number:03}") for number in range(3 * MAX_NODES)]
+    status = told_by(*flood, host("x"), host("z"), nodes=["n000", "z"])
+    assert len(status.nodes) == MAX_NODES
+    assert {"n000", "z"} <= {one.name for one in status.nodes}
+    assert [one.name for one in status.nodes] == sorted(one.name for one in status.nodes)
+    assert (status.phase, status.reason) == ("Degraded", "TooManyNodes")
+    assert f"there are {3 * MAX_NODES + 2} nodes, and a status has room for {MAX_NODES}" in status.message
+    named = {one.metadata.name: one for one in [*flood, host("x")]}
+    cluster = EdgeCluster(spec=EdgeClusterSpec(profile="x"), status=edge_reports.watched(["x"], START))
+    again = deciding.decide(Site(cluster, PLAIN, edge_reports.agents(named)), START)
+    assert "x" in {one.name for one in again.nodes}, "who was there before is not hidden by a flood"
+
+
+def test_who_is_missing_is_told_before_how_many_are_too_many() -> None:
+    flood = [host(f"n{number:03}") for number in range(2 * MAX_NODES)]
+    assert told_by(*flood, nodes=["n000", "z"]).reason == "NodesMissing"
 
 
 def test_a_node_has_what_its_agent_tells() -> None:

@@ -199,6 +199,10 @@ def test_a_flood_of_names_hides_no_node_that_was_there() -> None:
         site.world.nodes[f"junk{number:04}"] = EdgeNodeOfWorld()
     status = site.look()
     assert (status.phase, len(status.nodes)) == ("Degraded", MAX_NODES)
+    many = conditions.get(status.conditions, findings.NODES_EXPECTED)
+    assert many is not None
+    assert many.reason == "TooManyNodes"
+    assert f"there are {3 * MAX_NODES + 2} nodes" in many.message
     assert {one.name: one.heartbeat for one in status.nodes if one.name in "xy"} == {
         "x": "Fresh",
         "y": "Fresh",

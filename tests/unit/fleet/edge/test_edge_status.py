@@ -24,13 +24,13 @@ from nodemanager.fleet.edge.facts import AgentFacts
 from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
-from support import edge_profiles
+from support import edge_profiles, edge_reports
 from support.edge_world import EdgeNodeOfWorld, EdgeWorld
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 AT, BEFORE = times.rfc3339(NOW), times.rfc3339(NOW - timedelta(hours=1))
-PLAIN = edge_profiles.typed(edge_profiles.shipped("k3s-linstor"))
-SIGNED = edge_profiles.typed(edge_profiles.signed(edge_profiles.shipped("k3s-linstor")))
+PLAIN = edge_profiles.typed(edge_profiles.plain())
+SIGNED = edge_profiles.typed(edge_profiles.signed(edge_profiles.plain()))
 
 
 def host(name: str, alive: str = "True") -> ManagedNode:
@@ -41,11 +41,13 @@ def host(name: str, alive: str = "True") -> ManagedNode:
 def looked(
     *hosts: ManagedNode, profile: Any = PLAIN, before: EdgeClusterStatus | None = None, **spec: Any
 ) -> EdgeClusterStatus:
+    named = {one.metadata.name: one for one in hosts}
+    kept = before is not None and (before.observed_at or before.nodes)
     cluster = EdgeCluster(
         metadata=ObjectMeta(name="s", generation=4), spec=EdgeClusterSpec(profile="k3s-linstor", **spec),
-        status=before or EdgeClusterStatus(),
+        status=before if kept and before else edge_reports.watched(named, NOW, before),
     )  # fmt: skip
-    agents = AgentFacts({one.metadata.name: one for one in hosts})
+    agents = edge_reports.agents(named)
     return deciding.decide(Site(cluster, profile, agents), NOW)
 
 

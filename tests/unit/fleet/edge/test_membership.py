@@ -19,12 +19,11 @@ from nodemanager.api.edge.edgecluster import (
     EdgeNode,
 )
 from nodemanager.fleet.edge import membership
-from nodemanager.fleet.edge.facts import AgentFacts
+from nodemanager.fleet.edge.facts import AgentFacts, Sources
 from nodemanager.fleet.edge.findings import HEARTBEATS_FRESH, NODES_EXPECTED, Findings
-from nodemanager.fleet.edge.membership import Sources
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
-from support import edge_profiles
+from support import edge_profiles, edge_reports
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 VX = edge_profiles.typed(edge_profiles.shipped("vx-rail"))
@@ -104,7 +103,8 @@ def host(name: str, alive: str = "True", message: str = "", **labels: str) -> Ma
 
 
 def sources(*hosts: ManagedNode, **tasks: int) -> Sources:
-    return Sources(VX, AgentFacts({one.metadata.name: one for one in hosts}, tasks), EdgeClusterStatus(), NOW)
+    named = {one.metadata.name: one for one in hosts}
+    return Sources(VX, edge_reports.agents(named, tasks=tasks), edge_reports.watched(named, NOW), NOW)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,8 @@ def sources(*hosts: ManagedNode, **tasks: int) -> Sources:
 def test_without_a_bridge_a_node_lives_as_its_agent_does(alive: str, heartbeat: str, agent: str) -> None:
     [found] = membership.hosts(sources(host("a", alive, "it sleeps")))
     assert (found.name, found.source, found.heartbeat, found.agent) == ("a", AGENT, heartbeat, agent)
-    assert found.message == ("it sleeps" if alive in ("False", "Unknown") else "")
+    mute = "its agent tells nothing of bonds, links and DRBD: it has no --edge"
+    assert found.message == {"True": mute, "": ""}.get(alive, "it sleeps")
 
 
 def test_all_hosts_are_nodes_in_the_order_of_their_names_and_long_words_are_cut() -> None:

@@ -10,13 +10,13 @@ from nodemanager.api.edge.node_reports import MAX_TAINTS, NodePool, NodeWork, To
 from nodemanager.api.maintenance.nodetask import NodeTask, NodeTaskSpec, NodeTaskStatus
 from nodemanager.fleet.edge import deciding, findings, node_details
 from nodemanager.fleet.edge.deciding import Site
-from nodemanager.fleet.edge.facts import AgentFacts, Read
+from nodemanager.fleet.edge.facts import Read
 from nodemanager.fleet.edge.node_details import SeenNode
 from nodemanager.fleet.edge.parts import PartFacts, SitePartFacts
 from nodemanager.fleet.edge.storage.facts import StorageFacts, StorageNode, StoragePool
 from nodemanager.kube import conditions
 from nodemanager.kube.objects import ObjectMeta
-from support import edge_profiles
+from support import edge_profiles, edge_reports
 from support.edge_reports import SILENT, ToldHost
 from support.edge_world import START
 
@@ -30,8 +30,9 @@ def look(
     storage: PartFacts | None = None,
     kubernetes: dict[str, SeenNode] | None = None,
 ) -> EdgeClusterStatus:
-    cluster = EdgeCluster(spec=EdgeClusterSpec(profile="vx-rail"))
-    agents = AgentFacts({name: one.node(name) for name, one in hosts.items()})
+    status = edge_reports.watched(hosts, START)
+    cluster = EdgeCluster(spec=EdgeClusterSpec(profile="vx-rail"), status=status)
+    agents = edge_reports.agents(hosts)
     site = Site(cluster, PROFILE, agents, parts=SitePartFacts(storage), kubernetes=kubernetes)
     return deciding.decide(site, START)
 

@@ -37,6 +37,12 @@ def host(edge: EdgeState | None, *said: tuple[str, str, str]) -> ManagedNode:
     return ManagedNode(ObjectMeta(name="a"), status=ManagedNodeStatus(conditions=told, edge=edge))
 
 
+def report(
+    one: ManagedNode, spec: EdgeProfileSpec, before: NodeReport | None, now: datetime, life: str = FRESH
+) -> NodeReport | None:
+    return reports.report(one, life, spec, before, now)
+
+
 ALIVE, DEAD = ("Alive", "True", "Seen"), ("Alive", "False", "LeaseExpired")
 
 
@@ -61,21 +67,30 @@ def test_how_fresh_it_is_what_a_host_said(said: tuple[tuple[str, str, str], ...]
 @pytest.mark.parametrize("said", [(DEAD,), ()])
 def test_of_what_is_not_fresh_the_time_of_before_is_left_and_nothing_else(said: Any) -> None:
     one = host(EdgeState(links=[LinkState(name="eth0")]), *said)
-    found = reports.report(one, SPEC, BEFORE, NOW)
+    found = report(one, SPEC, BEFORE, NOW)
     assert found == msgspec.structs.replace(BEFORE, state=STALE if said else UNPROVEN)
-    assert reports.report(one, SPEC, None, NOW) == NodeReport(state=STALE if said else UNPROVEN)
-    assert reports.report(host(None, *said), SPEC, BEFORE, NOW) is None
+    assert report(one, SPEC, None, NOW) == NodeReport(state=STALE if said else UNPROVEN)
+    assert report(host(None, *said), SPEC, BEFORE, NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "life", "wanted"),
+    [(ALIVE, UNPROVEN, UNPROVEN), (ALIVE, STALE, STALE), (DEAD, FRESH, STALE), (DEAD, UNPROVEN, STALE)],
+)
+def test_whose_agent_may_be_dead_is_not_believed(said: Any, life: str, wanted: str) -> None:
+    one = host(EdgeState(links=[LinkState(name="eth0")]), said)
+    assert report(one, SPEC, BEFORE, NOW, life) == msgspec.structs.replace(BEFORE, state=wanted)
 
 
 def test_a_report_is_as_old_as_what_it_says() -> None:
     edge = EdgeState(links=[LinkState(name="eth0")])
-    first = reports.report(host(edge, ALIVE), SPEC, BEFORE, NOW)
+    first = report(host(edge, ALIVE), SPEC, BEFORE, NOW)
     assert first is not None
     assert first.changed_at == "2026-03-01T04:00:00Z", "it tells something else than before"
     later = NOW.replace(hour=5)
-    assert reports.report(host(edge, ALIVE), SPEC, first, later) == first
+    assert report(host(edge, ALIVE), SPEC, first, later) == first
     untimed = msgspec.structs.replace(first, changed_at=None)
-    again = reports.report(host(edge, ALIVE), SPEC, untimed, later)
+    again = report(host(edge, ALIVE), SPEC, untimed, later)
     assert again == msgspec.structs.replace(first, changed_at="2026-03-01T05:00:00Z")
 
 
@@ -97,7 +112,7 @@ def test_the_bond_of_the_profile_is_told_of_and_its_change(
     bonds: list[BondState], wanted: str | None, mode: str | None, phase: str
 ) -> None:
     spec = EdgeProfileSpec(network=SiteNetwork(bond=wanted) if wanted is not None else None)
-    found = reports.report(host(EdgeState(bonds=bonds, bond_changes=CHANGES), ALIVE), spec, None, NOW)
+    found = report(host(EdgeState(bonds=bonds, bond_changes=CHANGES), ALIVE), spec, None, NOW)
     assert found is not None
     assert (found.bond.mode if found.bond is not None else None) == mode
     assert found.change is not None
@@ -106,7 +121,7 @@ def test_the_bond_of_the_profile_is_told_of_and_its_change(
 
 def test_a_bond_without_a_change_is_told_of_without_one() -> None:
     edge = EdgeState(bonds=BONDS, bond_changes=CHANGES[:1])
-    found = reports.report(host(edge, ALIVE), SPEC, None, NOW)
+    found = report(host(edge, ALIVE), SPEC, None, NOW)
     assert found is not None
     assert found.change is None
 
@@ -118,15 +133,15 @@ def test_a_card_is_up_if_its_bond_says_so() -> None:
 
 def test_of_drbd_that_could_not_be_read_there_are_no_numbers() -> None:
     for error, wanted in (("", True), ("no drbdsetup", False)):
-        found = reports.report(host(EdgeState(drbd=DrbdState(error=error)), ALIVE), SPEC, None, NOW)
+        found = report(host(EdgeState(drbd=DrbdState(error=error)), ALIVE), SPEC, None, NOW)
         assert found is not None
         assert (found.drbd is not None) is wanted
     many = DrbdState(resources=[DrbdResource(name="r0", suspended="no", volumes=[DISK])], omitted=3)
-    found = reports.report(host(EdgeState(drbd=many), ALIVE), SPEC, None, NOW)
+    found = report(host(EdgeState(drbd=many), ALIVE), SPEC, None, NOW)
     assert found is not None
     assert found.drbd is not None
     assert (found.drbd.resources, found.drbd.well) == (4, 4), "those that are left out are well"
-    found = reports.report(host(EdgeState(drbd=DrbdState()), ALIVE), SPEC, None, NOW)
+    found = report(host(EdgeState(drbd=DrbdState()), ALIVE), SPEC, None, NOW)
     assert found is not None
     assert found.drbd is not None
     assert (found.drbd.resources, found.drbd.done, found.drbd.out_of_sync) == (0, None, 0)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from datetime import timedelta
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 
 from nodemanager.api.edge.edgecluster import (
     HEALTHY,
+    NOT_OBSERVED,
     EdgeCluster,
     EdgeClusterSpec,
     EdgeClusterStatus,
@@ -25,11 +24,12 @@ from nodemanager.api.edge.edgeprofile import EdgeProfile
 from nodemanager.api.edge.node_reports import FRESH, STALE, UNPROVEN, NodeReport
 from nodemanager.fleet.edge import deciding, findings
 from nodemanager.fleet.edge.deciding import Site
-from nodemanager.fleet.edge.facts import AgentFacts
 from nodemanager.fleet.edge.hosts import replication
+from nodemanager.fleet.edge.parts import NOBODY, PartFacts, SitePartFacts
+from nodemanager.fleet.edge.storage.facts import StorageFacts, StorageNode, StoragePool
 from nodemanager.host.edge import drbd
 from nodemanager.kube import conditions
-from support import edge_profiles
+from support import edge_profiles, edge_reports
 from support.edge_reports import SILENT, ToldHost
 from support.edge_world import START, EdgeNodeOfWorld, EdgeWorld
 
@@ -37,9 +37,9 @@ CASES = yaml.safe_load((edge_profiles.CASES / "told_by_agents.yaml").read_text()
 WORDS = ("active-backup", "balance-rr", "UpToDate", "Inconsistent", "Connected", "StandAlone", "SyncTarget")
 
 
-def profile_of(links: str = "direct") -> EdgeProfile:
-    wanted = {"bridge": None, "topology": {"links": links}}
-    return edge_profiles.typed(edge_profiles.shipped("vx-rail", "", wanted))
+def profile_of(name: str = "vx-rail", links: str = "", **spec: Any) -> EdgeProfile:
+    wanted = {"bridge": None, **({"topology": {"links": links}} if links else {}), **spec}
+    return edge_profiles.typed(edge_profiles.shipped(name, "", wanted))
 
 
 PROFILE = profile_of()
@@ -50,12 +50,15 @@ def look(
     before: EdgeClusterStatus | None = None,
     seconds: int = 0,
     profile: Any = PROFILE,
-    beats: Mapping[str, str] = MappingProxyType({}),
+    beat: str = "",
+    parts: SitePartFacts = NOBODY,
 ) -> EdgeClusterStatus:
-    """Look at a site of which nobody tells but its agents."""
-    cluster = EdgeCluster(spec=EdgeClusterSpec(profile="vx-rail"), status=before or EdgeClusterStatus())
-    agents = AgentFacts({name: one.node(name) for name, one in hosts.items()}, beats=beats)
-    return deciding.decide(Site(cluster, profile, agents), START + timedelta(seconds=seconds))
+    """Look at a site of which nobody tells but its agents: these live, unless something else is said."""
+    now = START + timedelta(seconds=seconds)
+    status = edge_reports.watched(hosts, now) if before is None else before
+    cluster = EdgeCluster(spec=EdgeClusterSpec(profile="vx-rail"), status=status)
+    agents = edge_reports.agents(hosts, beat or str(now))
+    return deciding.decide(Site(cluster, profile, agents, parts=parts), now)
 
 
 def state_of(part: PartHealth | None) -> str | None:
@@ -65,7 +68,10 @@ def state_of(part: PartHealth | None) -> str | None:
 @pytest.mark.parametrize("case", [pytest.param(one, id=one["name"]) for one in CASES])
 def test_case(case: dict[str, Any]) -> None:
     hosts = {name: msgspec.convert(fields, ToldHost) for name, fields in case["hosts"].items()}
-    status = look(hosts, profile=profile_of(case.get("links", "direct")))
+    status = look(
+        hosts,
+        profile=profile_of(case.get("profile", "vx-rail"), case.get("links", ""), **case.get("spec", {})),
+    )
     told = {
         "phase": status.phase, "reason": status.reason, "network": state_of(status.network),
         "storage": state_of(status.storage),
@@ -96,10 +102,44 @@ def test_where_nothing_is_replicated_one_copy_is_enough() -> None:
     assert state_of(look(hosts, profile=shipped).storage) == "Unhealthy"
 
 
-def test_nothing_is_told_where_no_agent_tells() -> None:
+def test_where_no_agent_tells_nobody_knows_how_bonds_and_replicas_are() -> None:
     status = look({"a": ToldHost(edge=False)})
-    assert (status.network, status.storage, status.nodes[0].report) == (None, None, None)
-    assert conditions.get(status.conditions, findings.PARTS_HEALTHY) is None
+    assert (state_of(status.network), state_of(status.storage)) == (NOT_OBSERVED, NOT_OBSERVED)
+    found = conditions.get(status.conditions, findings.PARTS_HEALTHY)
+    assert found is not None
+    assert (found.status, found.reason) == ("Unknown", "PartNotObserved")
+    assert (status.nodes[0].report, status.bootstrapped) == (None, False)
+
+
+def test_a_node_whose_agent_tells_nothing_says_so_where_somebody_has_to() -> None:
+    hosts = {"a": ToldHost(), "b": ToldHost(edge=False), "c": dataclasses.replace(SILENT, edge=False)}
+    said = [one.message for one in look(hosts).nodes]
+    assert said == [
+        "",
+        "its agent tells nothing of bonds, links and DRBD: it has no --edge",
+        "no sign of life",
+    ]
+    plain = look(hosts, profile=profile_of("ubuntu-local-path"))
+    assert [one.message for one in plain.nodes] == ["", "", "no sign of life"]
+
+
+def test_a_storage_that_somebody_else_sees_is_observed_though_no_agent_tells_of_it() -> None:
+    pools = tuple(StoragePool("edge-pool", one, 40, 100) for one in "ab")
+    facts = StorageFacts((StorageNode("a"), StorageNode("b")), pools=pools)
+    seen = SitePartFacts(PartFacts("LINSTOR", storage=facts))
+    status = look({"a": ToldHost(drbd=False), "b": ToldHost(drbd=False)}, parts=seen)
+    assert (status.phase, state_of(status.storage)) == ("MultiNode", HEALTHY)
+
+
+def test_a_backend_that_sees_no_replicas_does_not_vouch_for_them() -> None:
+    seen = SitePartFacts(PartFacts("Piraeus", storage=StorageFacts((StorageNode("a"),), sees_replicas=False)))
+    nobody = {"a": ToldHost(drbd=False)}
+    status = look(nobody, parts=seen)
+    assert (status.phase, status.reason, state_of(status.storage)) == (
+        "Unknown", "PartNotObserved", NOT_OBSERVED
+    )  # fmt: skip
+    single = profile_of(storage={"mode": "single"}, workflows=["BondModeFlip"])
+    assert look(nobody, parts=seen, profile=single).phase == "SingleNode"
 
 
 def test_a_node_has_what_its_agent_tells_in_short() -> None:
@@ -119,11 +159,27 @@ def test_a_node_has_what_its_agent_tells_in_short() -> None:
 
 def test_a_host_keeps_no_status_from_being_written_by_numbers_that_are_too_large_together() -> None:
     most = 2**63 - 1
-    (node,) = look({"a": ToldHost(peers=2, out_of_sync=most, omitted=most)}).nodes
+    (node,) = look({"a": ToldHost(peers=2, out_of_sync=most, omitted=most, omitted_unwell=0)}).nodes
     assert node.report is not None
     assert node.report.drbd is not None
     found = node.report.drbd
     assert (found.out_of_sync, found.resources, found.well) == (most, most, most)
+
+
+@pytest.mark.parametrize(
+    ("unwell", "told", "well"),
+    [(2, ToldHost(), 299), (0, ToldHost(), 301), (None, ToldHost(), 301), (None, ToldHost(out_of_sync=4), 0),
+     (5, ToldHost(out_of_sync=4), 295), (999, ToldHost(out_of_sync=4), 0)],
+)  # fmt: skip
+def test_of_resources_that_are_left_out_those_that_are_unwell_do_not_count_as_well(
+    unwell: int | None, told: ToldHost, well: int
+) -> None:
+    (node,) = look({"a": dataclasses.replace(told, omitted=300, omitted_unwell=unwell)}).nodes
+    assert node.report is not None
+    assert node.report.drbd is not None
+    found = node.report.drbd
+    assert (found.resources, found.well) == (301, well)
+    assert (found.out_of_sync is None) is (unwell not in (0, None) or well == 0)
 
 
 def test_since_when_a_host_tells_it_is_by_our_clock() -> None:
@@ -136,18 +192,20 @@ def test_since_when_a_host_tells_it_is_by_our_clock() -> None:
 
 def test_the_last_sign_of_life_is_no_younger_than_it_is() -> None:
     """It was given at some time since the look before the one that sees it, by our clock alone."""
-    seen, told = None, []
+    seen, told = EdgeClusterStatus(), []
     for seconds, beat in ((0, "x"), (10, "x"), (20, "y"), (30, "y"), (40, "z")):
-        seen = look({"a": ToldHost()}, seen, seconds, beats={"a": beat})
+        seen = look({"a": ToldHost()}, seen, seconds, beat=beat)
         (agents,) = seen.inputs
-        assert (agents.state, agents.changed_at) == ("Fresh", seen.nodes[0].changed_at)
+        assert agents.changed_at == seen.nodes[0].changed_at
+        assert agents.state == ("Fresh" if agents.changed_at else "Stale"), "the first one proves nothing"
         told.append((seen.nodes[0].changed_at or "-")[-4:])
     assert told == ["-", "-", ":10Z", ":10Z", ":30Z"]
 
 
 def test_a_clock_that_was_set_back_proves_no_sign_of_life() -> None:
-    seen = look({"a": ToldHost()}, None, 100, beats={"a": "x"})
-    assert look({"a": ToldHost()}, seen, 50, beats={"a": "y"}).nodes[0].changed_at is None
+    seen = look({"a": ToldHost()}, None, 100)
+    (node,) = look({"a": ToldHost()}, seen, 50).nodes
+    assert (node.heartbeat, node.changed_at) == (UNPROVEN, None)
 
 
 def test_of_a_silent_host_the_last_sign_of_life_is_the_one_that_was_seen_last() -> None:
@@ -188,7 +246,7 @@ def test_beside_a_bridge_the_worse_word_counts_and_agents_are_no_condition() -> 
         for _ in range(3):
             world.pass_time(30)
             cluster = EdgeCluster(spec=EdgeClusterSpec(profile="vx-rail"), status=status)
-            agents = AgentFacts({name: one.node(name) for name, one in hosts.items()})
+            agents = edge_reports.agents(hosts, str(world.now))
             status = deciding.decide(Site(cluster, bridged, agents, world.facts()), world.now)
         assert status.phase == phase, hosts
 
@@ -271,7 +329,8 @@ def test_never_better_than_what_is_told_and_nothing_of_a_silent_host(hosts: list
     status = look(named)
     tellers = [one for one in hosts if one.edge]
     if status.phase in ("SingleNode", "MultiNode", "Upgrading", "Recovering"):
-        assert all(one.alive == "True" for one in hosts)
+        assert all(one.alive == "True" and one.edge for one in hosts)
+        assert any(one.drbd for one in hosts), "nobody knows how what is replicated is"
         assert all(is_well(one) and one.ready != "AgentSilent" for one in tellers), status.message
         assert len({one.mode for one in tellers}) <= 1
         assert len({one.mtu for one in tellers}) <= 1
@@ -291,7 +350,7 @@ def test_what_is_not_told_is_not_taken_from_before() -> None:
     """A host whose agent lost --edge, and one that tells nothing that is known, leave nothing behind."""
     seen = look({"a": ToldHost(peers=0)})
     after = look({"a": ToldHost(edge=False)}, seen, 10)
-    assert (after.nodes[0].report, after.network, after.storage) == (None, None, None)
+    assert (after.nodes[0].report, state_of(after.network)) == (None, NOT_OBSERVED)
     empty = look({"a": ToldHost(peers=0, bond="", drbd=False, vlan=None, boot="")}, seen, 10).nodes[0].report
     assert empty is not None
     assert (empty.bond, empty.drbd, empty.boot) == (None, None, "")

@@ -136,6 +136,23 @@ def test_of_too_many_resources_those_that_are_unwell_are_told() -> None:
     assert len(drbd.bounded("9.1.7", small).resources) == MAX_RESOURCES
 
 
+@pytest.mark.parametrize(
+    ("unwell", "well", "omitted", "of_these"),
+    [(0, MAX_RESOURCES, 0, None), (200, 0, 72, 72), (200, 100, 172, 72), (100, 100, 72, 0), (1, 200, 73, 0)],
+)
+def test_of_those_that_are_left_out_it_is_told_how_many_are_unwell(
+    unwell: int, well: int, omitted: int, of_these: int | None
+) -> None:
+    found = [
+        DrbdResource(name=f"r{number:04}", suspended="no",
+                     peers=[DrbdPeer(name="b", connection="Connected" if number >= unwell else "Connecting")])
+        for number in range(unwell + well)
+    ]  # fmt: skip
+    state = drbd.bounded("9", found[::-1])
+    assert (state.omitted, state.omitted_unwell) == (omitted, of_these)
+    assert sum(bool(drbd.unclean(one)) for one in state.resources) == min(unwell, MAX_RESOURCES)
+
+
 def test_a_resource_without_a_peer_is_not_replicated() -> None:
     assert drbd.unclean(DrbdResource(name="r1", suspended="no")) == "r1 has no peer"
 

@@ -192,6 +192,57 @@ async def test_a_program_that_only_a_boot_starts_is_counted_too(world: ProgramWo
     assert (world.kind(), world.outcome()) == (OLD, "returned")
 
 
+FULL = 'case "$*" in *tried*) echo "No space left on device" >&2; exit 1 ;; esac'
+"""As `mv` answers where nothing can be written down."""
+
+
+@pytest.mark.parametrize("begun", [True, False])
+async def test_a_program_whose_tries_cannot_be_counted_is_taken_back_before_the_next_one(
+    world: ProgramWorld, begun: bool
+) -> None:
+    """It may take the host down as soon as it runs, and would be tried for ever."""
+    await world.upgrader().upgrade(world.order(HANG))
+    world.keep()
+    if begun:
+        before(world, "systemctl", 'case "$*" in *restart*) kill -KILL 0 ;; esac')
+        assert world.guard() != 0
+    else:
+        world.new.rename(world.program)
+        world.keep()
+    before(world, "mv", FULL)
+    downs = 1
+    world.cut()
+    while world.running() == HANG and downs < 10:
+        downs += 1
+        world.cut()
+    assert (downs, world.kind(), world.running()) == (1, OLD, OLD)
+    (world.tools / "systemctl").write_text("#!/bin/sh\n")
+    world.guard()
+    assert (world.kind(), world.outcome()) == (OLD, "returned")
+    assert not list(world.state.glob("tried*"))
+
+
+async def test_a_program_that_can_neither_be_counted_nor_taken_back_is_so_as_soon_as_it_can(
+    world: ProgramWorld,
+) -> None:
+    await world.upgrader().upgrade(world.order(HANG))
+    restarted(world, "boot=before\nbegan=0\nboots=1\n")
+    (world.world / "running").write_text(f"{HANG}\n")
+    fail(world, "mv", "*")  # when it is counted, when it is to be taken back, and when the guard counts
+    world.guard()
+    assert (world.kind(), world.running(), world.outcome()) == (OLD, OLD, "returned")
+    assert "and that could not be written down" in (world.state / "outcome").read_text()
+
+
+async def test_a_proven_program_stays_also_where_nothing_can_be_counted(world: ProgramWorld) -> None:
+    await world.upgrader().upgrade(world.order(GOOD))
+    restarted(world, "boot=before\nbegan=0\nboots=1\n")
+    (world.state / "proof").write_text("1d\n")
+    before(world, "mv", FULL)
+    world.guard()
+    assert (world.kind(), world.outcome()) == (GOOD, "proven")
+
+
 async def test_a_clock_that_went_back_is_another_boot(world: ProgramWorld) -> None:
     """Containers keep the boot id of their host, and count their own time."""
     await world.upgrader().upgrade(world.order(CRASH))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import errno
 import http.client
 import http.server
 import io
+import os
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -22,7 +24,7 @@ from nodemanager.host.self_update import guard, program_file, sources, trust
 from nodemanager.host.self_update.records import Intent
 from nodemanager.host.state import state_files
 from nodemanager.plan.facts import ServiceFact
-from support.program_world import CRASH, GOOD, OLD, FileInit, ProgramWorld
+from support.program_world import CRASH, GOOD, HANG, OLD, FileInit, ProgramWorld
 from support.root_tree import needs_root
 
 
@@ -68,6 +70,31 @@ async def test_what_is_not_wanted_leaves_nothing(world: ProgramWorld, changes: A
     assert world.upgrader().records.pending() is None
 
 
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV])
+async def test_the_old_program_is_copied_where_there_are_no_second_names(
+    world: ProgramWorld, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def link(*_: Any, **_how: Any) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "link", link)
+    await world.upgrader().upgrade(world.order(GOOD))
+    assert world.previous.read_bytes() == world.program.read_bytes()
+    assert (world.previous.samefile(world.program), oct(world.previous.stat().st_mode)) == (False, "0o100755")
+
+
+async def test_a_disk_that_does_not_work_is_no_reason_to_copy(
+    world: ProgramWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(*_: Any, **_how: Any) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "link", link)
+    with pytest.raises(HostError, match=r"cannot keep .*nodemanager: Input/output error"):
+        await world.upgrader().upgrade(world.order(GOOD))
+    assert (world.previous.exists(), world.upgrader().records.pending()) == (False, None)
+
+
 async def test_an_older_program_and_the_same_one_are_refused(world: ProgramWorld) -> None:
     order = dataclasses.replace(world.order(GOOD), running="0.10.0")
     with pytest.raises(HostError, match=r"version 0\.2\.0 is older than 0\.10\.0"):
@@ -102,22 +129,22 @@ async def test_a_program_of_a_package_is_the_business_of_its_package_manager() -
 
 
 @pytest.mark.parametrize(
-    ("head", "machine", "why"),
+    ("head", "arch", "why"),
     [
-        pytest.param(b"\x7fELF\2\1" + bytes(12) + b"\x3e\0", "x86_64", "", id="for this processor"),
-        pytest.param(b"\x7fELF\2\1" + bytes(12) + b"\xb7\0", "x86_64", "another kind of processor", id="arm"),
-        pytest.param(b"\x7fELF\2\1" + bytes(12) + b"\xb7\0", "aarch64", "", id="arm on arm"),
-        pytest.param(b"#!/bin/sh\n# nodemanager", "x86_64", "", id="bin/manager"),
-        pytest.param(b"#!/opt/venv/bin/python\n", "x86_64", "neither an executable", id="a script of pip"),
-        pytest.param(b"<!DOCTYPE html>", "x86_64", "neither an executable", id="a page"),
+        pytest.param(b"\x7fELF\2\1" + bytes(12) + b"\x3e\0", "amd64", "", id="for this processor"),
+        pytest.param(b"\x7fELF\2\1" + bytes(12) + b"\xb7\0", "amd64", "another kind of processor", id="arm"),
+        pytest.param(b"\x7fELF\2\1" + bytes(12) + b"\xb7\0", "arm64", "", id="arm on arm"),
+        pytest.param(b"#!/bin/sh\n# nodemanager", "amd64", "", id="bin/manager"),
+        pytest.param(b"#!/opt/venv/bin/python\n", "amd64", "neither an executable", id="a script of pip"),
+        pytest.param(b"<!DOCTYPE html>", "amd64", "neither an executable", id="a page"),
     ],
 )
-def test_the_form_of_a_program(head: bytes, machine: str, why: str) -> None:
+def test_the_form_of_a_program(head: bytes, arch: str, why: str) -> None:
     if why:
         with pytest.raises(HostError, match=why):
-            program_file.check_head(head, machine)
+            program_file.check_head(head, arch)
     else:
-        program_file.check_head(head, machine)
+        program_file.check_head(head, arch)
 
 
 def test_values_that_a_shell_would_read_otherwise_are_never_written() -> None:
@@ -137,6 +164,80 @@ async def test_the_guard_goes_with_the_agent(world: ProgramWorld, monkeypatch: p
     assert not await guard.remove(upgrader.records.tree, "systemd", upgrader.guard.manager)
 
 
+async def test_an_upgrade_that_was_under_way_ends_with_the_agent_and_its_guard(
+    world: ProgramWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Installed again, the agent is upgraded to what is asked then: not to what was asked before."""
+    upgrader = world.upgrader()
+    await upgrader.upgrade(world.order(GOOD))
+    records, manager = upgrader.records, upgrader.guard.manager
+    monkeypatch.setitem(guard.SERVICES, "systemd", upgrader.guard.service)
+    await guard.remove(records.tree, "systemd", manager, state=str(world.root / "state"))
+    assert (world.root / "etc/stopped").read_text() == "guard\n"
+    assert records.pending() is None
+    await upgrader.upgrade(dataclasses.replace(world.order(HANG), id="2e"))
+    found = records.pending()
+    assert found is not None
+    assert found.id == "2e"
+
+
+async def test_a_guard_that_somebody_removed_is_put_back_for_an_upgrade_that_is_under_way(
+    world: ProgramWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.upgrader().upgrade(world.order(GOOD))
+    for name in ("guard.service", "enabled"):
+        (world.root / "etc" / name).unlink()
+
+    async def ended(_self: FileInit, keys: Any) -> Any:
+        return {key: ServiceFact(running=key.name != "guard", state="inactive") for key in keys}
+
+    monkeypatch.setattr(FileInit, "observe", ended)
+    with pytest.raises(Busy, match="is under way"):
+        await world.upgrader().upgrade(dataclasses.replace(world.order(GOOD), id="2e"))
+    world.guard()
+    assert (world.kind(), world.outcome()) == (GOOD, "proven")
+    again = dataclasses.replace(world.order(HANG), id="2e", running="0.2.0")
+    assert (await world.upgrader().upgrade(again)).id == "2e"
+
+
+@pytest.mark.parametrize(("there", "error", "why"), [
+    (True, Busy, "is under way"), (False, HostError, "cannot put back the guard .*No space left on device"),
+])  # fmt: skip
+async def test_a_guard_that_is_there_is_woken_also_on_a_full_disk(
+    world: ProgramWorld, monkeypatch: pytest.MonkeyPatch, there: bool, error: type[Exception], why: str
+) -> None:
+    await world.upgrader().upgrade(world.order(GOOD))
+    if not there:
+        (world.root / "etc/guard.service").unlink()
+    started: list[str] = []
+
+    async def ended(_self: FileInit, keys: Any) -> Any:
+        return {key: ServiceFact(running=key.name != "guard", state="inactive") for key in keys}
+
+    async def restart(_self: FileInit, key: ServiceKey) -> None:
+        started.append(key.name)
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(FileInit, "observe", ended)
+    monkeypatch.setattr(FileInit, "restart", restart)
+    monkeypatch.setattr(state_files, "write", full)
+    with pytest.raises(error, match=why):
+        await world.upgrader().upgrade(dataclasses.replace(world.order(GOOD), id="2e"))
+    assert started == (["guard"] if there else [])
+
+
+async def test_an_upgrade_that_cannot_be_ended_is_said_where_the_guard_is_removed(
+    world: ProgramWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (world.state / "intent").mkdir(parents=True)
+    upgrader = world.upgrader()
+    monkeypatch.setitem(guard.SERVICES, "systemd", upgrader.guard.service)
+    with pytest.raises(HostError, match=r"cannot end the upgrade that is under way: .*-upgrade: Is a d"):
+        await guard.remove(upgrader.records.tree, "systemd", None, state=str(world.root / "state"))
+
+
 @needs_root
 def test_keys_that_others_may_write_are_not_trusted(tmp_path: Path) -> None:
     path = tmp_path / "release.pub"
@@ -147,6 +248,22 @@ def test_keys_that_others_may_write_are_not_trusted(tmp_path: Path) -> None:
     path.chmod(0o666)
     with pytest.raises(HostError, match="others than its owner may use it"):
         trust.trusted(str(path))
+
+
+@needs_root
+def test_all_keys_of_a_long_file_are_trusted_and_one_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "release.pub"
+    first, last = keys_of(1), keys_of(2)
+    path.write_text(f"{first}\n" + "# about the keys\n" * 500 + f"{last}\n")
+    assert [key.id for key in trust.trusted(str(path))] == [b"\1" * 8, b"\2" * 8]
+    path.write_text(f"{first}\n" + "#\n" * 40_000 + f"{last}\n")
+    with pytest.raises(HostError, match=r"cannot use the key .*release\.pub: it has more than 64 KiB"):
+        trust.trusted(str(path))
+
+
+def keys_of(number: int) -> str:
+    """Return a public key as minisign writes it."""
+    return base64.b64encode(b"Ed" + bytes([number]) * 8 + bytes(32)).decode()
 
 
 @needs_root

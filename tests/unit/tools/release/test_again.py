@@ -62,6 +62,17 @@ def test_the_same_bytes_are_told_from_others(tree: Path) -> None:
     assert not list(tree.parent.glob("tmp.*"))
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_without_any_archive_all_are_fetched_again(tree: Path, there: bool) -> None:
+    archives = tree.parent / "cache/nodemanager-release/archives"
+    (archives / "zlib.tar.gz").unlink()
+    if not there:
+        archives.rmdir()
+    done = again(tree, "linux-amd64")
+    assert (done.returncode, done.stdout) == (0, "the same bytes: linux-amd64\n"), done.stderr
+    assert len((tree.parent / "said").read_text().splitlines()) == 1
+
+
 def test_one_that_was_not_built_before_is_a_difference(tree: Path) -> None:
     (tree / "dist/nodemanager-0.1.0-linux-amd64").unlink()
     assert again(tree, "linux-amd64").returncode == 1

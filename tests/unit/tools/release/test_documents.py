@@ -109,6 +109,9 @@ def test_minisign_takes_the_signature_and_notices_a_change(tmp_path: Path) -> No
     subprocess.run(
         ["minisign", "-G", "-W", "-s", key, "-p", public], capture_output=True, timeout=60, check=True
     )
+    signing.check(key)
+    with pytest.raises(CannotBuild, match=r"cannot sign a small file: minisign failed; is .* a secret"):
+        signing.check(public)
     (signature,) = signing.sign([file], key, "1.0", 12)
     check = ["minisign", "-V", "-p", str(public), "-m", str(file)]
     done = subprocess.run(check, capture_output=True, text=True, timeout=60, check=True)

@@ -1,1 +1,1 @@
-"""LINSTOR over its REST interface: what it says of DRBD, and changes to one resource at a time."""
+"""LINSTOR over its REST interface: its reports about DRBD, and changes of one resource at a time."""

@@ -25,6 +25,7 @@ from nodemanager.backends.storage.seam import (
     StorageChange,
     VolumeSnapshot,
 )
+from nodemanager.fleet.edge.facts import MAX_LISTED
 from nodemanager.fleet.edge.storage import facts, judging
 from nodemanager.fleet.edge.storage.facts import StorageFacts
 from nodemanager.kube.wording import plural
@@ -32,16 +33,14 @@ from nodemanager.kube.wording import plural
 NAME: Final = "linstor"
 AUTOPLACE: Final = "AutoplaceTarget"
 AUTO_EVICT: Final = "DrbdOptions/AutoEvictAllowEviction"
-"""Whether LINSTOR gives up a node that is away for an hour; that of a node counts before that of all."""
+"""Whether LINSTOR gives up a node that is away for an hour; the setting of a node overrides that of all."""
 FROZEN: Final = {AUTOPLACE: "false", AUTO_EVICT: "false"}
-MAX_LISTED: Final = 10_000
-"""More would keep the operator from everything else while it looks at them."""
 _NONE: Final = StorageChange(changed=False)
 _CLONE: Final = {"COMPLETE": READY, "FAILED": FAILED}
 _SUCCESSFUL: Final = "SUCCESSFUL"
 _WITHOUT_DATA: Final = (facts.CLIENT, facts.TIE_BREAKER)
 _WORSE: Final = (facts.INCONSISTENT, facts.OUTDATED, facts.DISKLESS, "Failed")
-"""Disks that have nothing that one which is UpToDate had not."""
+"""Disk states without any data that an UpToDate disk lacks."""
 
 
 def _never(_error: Refused) -> bool:
@@ -154,7 +153,7 @@ class LinstorBackend:
         return before
 
     async def freeze(self, nodes: Sequence[str]) -> StorageChange:
-        """Set both to false; who waits for a node must not find it given up meanwhile."""
+        """Set both to false, so that a node is not given up while the caller waits for it."""
         open_ = [name for name, before in (await self.placeable(nodes)).items() if before != FROZEN]
         for name in open_:
             await self._properties(name, FROZEN, [])
@@ -235,7 +234,7 @@ def _is_good(one: facts.Replica) -> bool:
 
 
 def _replaces(one: facts.Replica, other: facts.Replica) -> bool:
-    """Tell whether a copy has all that another one has: who was left alone is UpToDate by its own word."""
+    """Tell whether a copy has all data of another one: a node that was alone calls itself UpToDate."""
     if not _is_good(one) or not other.known:
         return False
     if other.volumes and all(part.disk in _WORSE for part in other.volumes):

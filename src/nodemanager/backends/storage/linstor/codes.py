@@ -22,7 +22,7 @@ _CODE: Final = 0x7FFF
 MISSING: Final = range(300, 400)
 DENIED: Final = range(400, 500)
 SIGN_IN: Final = (10000, 10001)
-"""Who asks is not known: not by what it shows, or it shows nothing."""
+"""The sender is unknown: its credential is not known, or missing."""
 EXISTS: Final = range(500, 529)
 SNAPSHOT_NOT_UP_TO_DATE: Final = 979
 NO_SPACE: Final = 980
@@ -43,7 +43,7 @@ _BY_CODE: Final[dict[int, type[Refused]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReturnCode:
-    """A return code, taken apart."""
+    """A return code, split into its parts."""
 
     kind: int
     """ERROR, WARNING, INFORMATION, or 0 for success."""
@@ -69,7 +69,7 @@ def parse(number: int) -> ReturnCode:
 
 
 def is_denied(code: ReturnCode) -> bool:
-    """Tell whether who asks is not known, or may not."""
+    """Tell whether the sender is unknown, or has no right."""
     return code.code in DENIED or code.code in SIGN_IN
 
 

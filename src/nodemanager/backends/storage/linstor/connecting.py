@@ -1,4 +1,4 @@
-"""Who we are to a LINSTOR controller: with TLS, whoever has the client certificate of a Secret. Pure."""
+"""Our identity for a LINSTOR controller: with TLS, the client certificate in a Secret. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AUTHORITY: Final = "ca.crt"
 
 
 class SecretIdentity(Anonymous):
-    """A client certificate that was read of a Secret."""
+    """A client certificate from a Secret."""
 
     def __init__(self, identity: TlsIdentity) -> None:
         self._identity = identity

@@ -1,8 +1,8 @@
 """Requests to a LINSTOR controller, and what their answers mean.
 
-A read is repeated by nobody here, and a change never: whether one took effect is not known when no answer
+This module repeats no read, and a change is never repeated: whether one took effect is unknown when no answer
 came (`Undecided`), since the controller waits for satellites and may have acted long ago. Redirects are
-not followed: a controller with TLS sends everybody from 3370 to 3371, and the profile shall name that.
+not followed: a controller with TLS redirects all clients from 3370 to 3371, and the profile must name that.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHANGE_SECONDS: Final = 120.0
 MAX_BODY: Final = 16 * 1024 * 1024
 MAX_OBJECTS: Final = 150_000
 MAX_VALUES: Final = 1_000_000
-"""A body of nothing but `{}` would become a hundred times as large when it is decoded."""
+"""A body of nothing but `{}` would grow a hundredfold when it is decoded."""
 _CHANGED: Final = ("POST", "PUT", "DELETE", "PATCH")
 T = TypeVar("T")
 

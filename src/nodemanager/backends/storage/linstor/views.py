@@ -1,6 +1,6 @@
-"""What LINSTOR answers to reads, as far as it is looked at, and what that says of the storage. Pure.
+"""LINSTOR's answers to reads, with the fields that we use, and what they say about the storage. Pure.
 
-Fields that are not there are not filled in: a replica has no `state` when its satellite is away.
+Missing fields stay missing: a replica has no `state` when its satellite is away.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _LEAVING: Final = frozenset({"DELETE", "INACTIVE", "EVACUATE", "EVICTED"})
 _QUORUM: Final = "DrbdOptions/Resource/quorum"
 _CLIENT: Final = frozenset({"DISKLESS", "DRBD_DISKLESS"})
 Amount = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""KiB, as LINSTOR counts them: no status takes a larger number, nor can it be divided."""
+"""In KiB, as LINSTOR counts; a status takes no larger number, and it has no fractions."""
 
 
 class _View(msgspec.Struct, metaclass=FrozenMeta, frozen=True, kw_only=True):
-    """What LINSTOR writes has names with underscores, and more of them than we read."""
+    """Fields of LINSTOR have names with underscores, and there are more of them than we read."""
 
 
 class NodeView(_View):
@@ -47,14 +47,14 @@ class NodeView(_View):
 
 
 class ReplicationView(_View):
-    """What goes on between two replicas of a volume."""
+    """The replication between two replicas of a volume."""
 
     replication_state: str = ""
     done_percentage: float | None = None
 
 
 class VolumeState(_View):
-    """How the disk of a volume is."""
+    """The state of a volume's disk."""
 
     disk_state: str = ""
     replication_states: dict[str, ReplicationView] | None = None
@@ -76,7 +76,7 @@ class ConnectionView(_View):
 
 
 class DrbdView(_View):
-    """What DRBD says of a replica."""
+    """DRBD's facts about a replica."""
 
     connections: dict[str, ConnectionView] | None = None
     promotion_score: int | None = None
@@ -89,7 +89,7 @@ class LayerView(_View):
 
 
 class ReplicaState(_View):
-    """Whether somebody uses it."""
+    """Whether the replica is in use."""
 
     in_use: bool | None = None
 
@@ -106,7 +106,7 @@ class ReplicaView(_View):
 
 
 class PoolReport(_View):
-    """What LINSTOR has to say of a pool."""
+    """A message of LINSTOR about a pool."""
 
     ret_code: int = 0
     message: str = ""
@@ -209,7 +209,7 @@ def _node(view: NodeView) -> StorageNode:
 
 def _replica(view: ReplicaView, online: Collection[str]) -> Replica:
     drbd = view.layer_object.drbd if view.layer_object else None
-    # What is told of a node that is away, or that nobody knows any more, was so at some other time.
+    # Reports about a node that is away, or not known any more, are from another time.
     known = view.state is not None and view.node_name in online
     return Replica(
         printable(view.name),

@@ -1,1 +1,1 @@
-"""Piraeus: what its operator says of a LINSTOR cluster in the Kubernetes API. Nothing of it is written."""
+"""Piraeus: its operator's reports about a LINSTOR cluster in the Kubernetes API. They are only read."""

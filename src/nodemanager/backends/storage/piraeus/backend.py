@@ -1,4 +1,4 @@
-"""LINSTOR under Piraeus: what its operator says, beside what the controller says, if that is asked, too.
+"""LINSTOR under Piraeus: the reports of its operator, and those of the controller if that is asked, too.
 
 Its objects know satellites and not replicas, so alone they never say that the storage is well. All that is
 done, the controller does: Piraeus has no objects for it, and deleting a LinstorSatellite would empty the
@@ -30,7 +30,7 @@ from nodemanager.kube.objects import Resource
 
 
 class PiraeusObjects:
-    """The objects alone: satellites, what they shall be, the paths between them, and what is said of it."""
+    """The objects alone: satellites, their configuration, the paths between them, and their conditions."""
 
     name = NAME
     capabilities: frozenset[str] = frozenset()
@@ -39,7 +39,7 @@ class PiraeusObjects:
         self._client, self._cluster = client, cluster
 
     async def close(self) -> None:
-        """The client belongs to who gave it."""
+        """Do nothing: the caller owns the client."""
 
     async def observe(self) -> StorageFacts:
         """Look at the LinstorCluster, all satellites, and what people have set for them."""
@@ -68,7 +68,7 @@ class PiraeusObjects:
 
 
 class PiraeusBackend(LinstorBackend):
-    """The controller, and what the operator of Piraeus says of it."""
+    """The controller, and the reports of Piraeus' operator."""
 
     def __init__(self, controller: LinstorRest, stated: PiraeusObjects) -> None:
         super().__init__(controller)

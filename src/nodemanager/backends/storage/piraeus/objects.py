@@ -1,7 +1,7 @@
-"""Objects of Piraeus, as far as they are looked at, and what their conditions mean. Pure.
+"""Objects of Piraeus, with the fields that we use, and the meaning of their conditions. Pure.
 
 A condition is good only if it is True, says that it was observed, and is about the object as it is now:
-`NotObserved` and `Unknown` are what nobody knows, and so is a condition that is not there.
+`NotObserved` and `Unknown` mean that it is unknown, and so does a missing condition.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ APPLIED: Final = "Applied"
 AVAILABLE: Final = "Available"
 CONFIGURED: Final = "Configured"
 EXPECTED: Final = (APPLIED, AVAILABLE, CONFIGURED)
-"""What is said of clusters and satellites."""
+"""The expected conditions of clusters and satellites."""
 _UNOBSERVED: Final = ("NotObserved", "Unknown")
 
 
 class PiraeusStatus(Struct):
-    """What the operator of Piraeus says."""
+    """The report of Piraeus' operator."""
 
     conditions: list[Condition] = []
 
@@ -50,13 +50,13 @@ LINSTOR_SATELLITE_CONFIGURATIONS: Final = Resource(
     GROUP, "v1", "LinstorSatelliteConfiguration", "linstorsatelliteconfigurations", PiraeusObject,
     namespaced=False,
 )  # fmt: skip
-"""What people want of satellites: their pools, and how their pods are."""
+"""The wanted configuration of satellites: their pools and their pods."""
 SETTINGS: Final = ((LINSTOR_NODE_CONNECTIONS, CONFIGURED), (LINSTOR_SATELLITE_CONFIGURATIONS, APPLIED))
-"""Kinds that a cluster may lack, and the one condition that is said of each."""
+"""Kinds that a cluster may lack, and the one condition of each."""
 
 
 class Said(NamedTuple):
-    """What a condition says: whether it is well, or whether nobody knows."""
+    """The meaning of a condition: whether it is good, or unknown."""
 
     known: bool
     words: str

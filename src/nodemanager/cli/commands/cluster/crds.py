@@ -22,7 +22,7 @@ from nodemanager.kube.wording import plural
 
 @dataclass(frozen=True, slots=True)
 class CrdRequest:
-    """What shall be done to which cluster."""
+    """The action and its cluster."""
 
     settings: connect.Settings
     dry_run: bool

@@ -61,7 +61,7 @@ def command(settings: connect.Settings, form: str, watch: bool, every: float) ->
     """Tell how edge sites, hosts, ConfigSets, rollouts and maintenances of a namespace are, on one screen.
 
     What is well is counted, what is not is named. A silent host, and a site that nobody looked at for two
-    minutes, are unknown, whatever they said last.
+    minutes, are unknown, whatever they said last. Nor is a host well where no operator judges who is alive.
     """
     raise click.exceptions.Exit(asyncio.run(_run(settings, form, every if watch else 0.0)))
 

@@ -1,4 +1,4 @@
-"""Reads what `nodemanager health` shows, with the rights of whoever asks."""
+"""Reads what `nodemanager health` shows, with the rights of the user."""
 
 from __future__ import annotations
 
@@ -63,6 +63,6 @@ async def _is_missing(client: Client, namespace: str) -> bool:
         await client.get(NAMESPACES, namespace)
     except errors.NotFound:
         return True
-    except errors.Forbidden:  # whoever may list in it, but not see it
+    except errors.Forbidden:  # the user may list in it, but not see it
         return False
     return False

@@ -49,13 +49,13 @@ EXIT_CHANGES = 2
 
 
 class WrongUsage(click.UsageError):
-    """Wrong usage of a command whose exit code 2 means something else."""
+    """Wrong usage of a command whose exit code 2 has another meaning."""
 
     exit_code = EXIT_ERROR
 
 
 class PlanCommand(click.Command):
-    """A command of which wrong usage is an error like others: a typo is no change."""
+    """A command whose wrong usage is a normal error: a typo must not look like a change."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -192,7 +192,7 @@ async def _plan(settings: connect.Settings, paths: tuple[Path, ...], managed_hos
 
 
 async def _prune(managed_host: ManagedHost, desired: Desired, told: SetsTold) -> list[Step]:
-    """Return what would be put back because nobody declares it any more."""
+    """Return what would be taken back because no set declares it any more."""
     ledger = OwnershipLedger(Vault(managed_host.tree.root, managed_host.state), keep=True)
     try:
         return await _put_back(managed_host, ledger, desired, told)

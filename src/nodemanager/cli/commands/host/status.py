@@ -69,7 +69,7 @@ def command(ctx: click.Context, form: str, watch: bool, root: str) -> None:
 
 
 def _silence(root: str, error: status_client.NotRunning) -> str:
-    """Return why nobody answers, and what to do."""
+    """Return why no agent answers, and what to do."""
     if not Path(root, "run").is_dir():
         return (
             f"cannot ask the agent: below {root} there is no folder in which it could answer; if it runs, "
@@ -144,7 +144,7 @@ def plain(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _tell_from_disk(root: str, form: str) -> None:
-    """Print what can be known without an agent, by those who may know it."""
+    """Print what is known without an agent, for users who may know it."""
     try:
         owed, backups = _disk(root)
     except OSError:

@@ -126,7 +126,7 @@ def record(verb: str, intent: Intent, result: str = "", root: str = "/") -> None
 
 
 def _keys(init: Name, options: dict[str, Any]) -> list[PublicKey]:
-    """Return whose signatures are accepted; none only if somebody said so."""
+    """Return the keys whose signatures are accepted; none only if the user said so."""
     if options["unsigned"]:
         if options["key"] or options["signature"]:
             raise click.UsageError("--unsigned goes neither with --public-key nor with --signature")

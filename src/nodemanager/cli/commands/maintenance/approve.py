@@ -67,7 +67,7 @@ async def _approve(settings: connect.Settings, name: str, pinned: str, comment: 
 
 
 def _check_user(judged: Judged, user: str) -> None:
-    """Refuse who asks for it himself, where somebody else has to say yes."""
+    """Refuse a user who made the request, if another person has to approve."""
     approval, name = judged.maintenance.spec.approval, judged.maintenance.metadata.name
     if approval is not None and approval.different_user and user == approval.requester:
         raise click.ClickException(
@@ -79,7 +79,7 @@ def _check_user(judged: Judged, user: str) -> None:
 
 
 def _plans(judged: Judged, pinned: str) -> dict[str, tuple[str, ...]]:
-    """Return what there is to approve by hash, and who did; or refuse.
+    """Return the plans that need an approval, by hash, and their approvers; or refuse.
 
     A run and what is enforced at all times are two plans: one comes anew with every slot, the other stays.
     """

@@ -76,7 +76,7 @@ def _is_of(task: NodeTask, maintenance: NodeMaintenance) -> bool:
 
 
 def _chosen(found: NodeMaintenance, tasks: Sequence[NodeTask], wanted: str) -> str:
-    """Return the id of the run whose hosts are shown: the one under way, or else the last one."""
+    """Return the id of the run whose hosts are shown: the current one, or else the last one."""
     known = [found.status.run.id] if found.status.run is not None and found.status.run.id else []
     known += [run.id for run in found.status.history]
     known = list(dict.fromkeys([*known, *(history_view.run_of(task) for task in tasks)]))

@@ -24,7 +24,7 @@ from nodemanager.kube import selectors
 from nodemanager.kube.wording import plural
 
 TTL_SECONDS: Final = 86400
-"""A day: whoever asked can look at its history tomorrow, and nobody has to clean up."""
+"""A day: the user can look at its history tomorrow, and nobody has to clean up."""
 EXIT_FAILED: Final = 1
 EXIT_TIMEOUT: Final = 3
 EXIT_INTERRUPTED: Final = 130

@@ -98,7 +98,7 @@ def _hash(name: str, rollout: Rollout, revision: ConfigSetRevisionSpec, pinned: 
 
 
 def _check_user(name: str, requester: str, requesters: Sequence[str], user: str) -> None:
-    """Refuse who asks for it himself: somebody else has to say yes."""
+    """Refuse a user who made the request: another person has to approve."""
     if not requester:
         raise click.ClickException(
             f"cannot approve {name}: nobody knows who changed it last; set spec.rollout.approval.requester"

@@ -83,7 +83,7 @@ async def _undo_one(client: Client, name: str, number: int | None, settings: con
 
 
 async def _undone(client: Client, name: str, number: int | None, settings: connect.Settings) -> str:
-    """Have a set say again what a revision said, if nobody has changed it since it was read."""
+    """Restore the content of a revision in a set, unless the set was changed since it was read."""
     found = await rollout_objects.known(client, settings, name, "undo")
     target = found.numbered(number, "undo") if number is not None else found.previous
     if target is None:
@@ -96,7 +96,7 @@ async def _undone(client: Client, name: str, number: int | None, settings: conne
     raw = await client.get(CONFIG_SETS.untyped(), name, settings.namespace)
     kept = {key: value for key, value in (raw.get("spec") or {}).items() if key in _KEPT}
     approval = (kept.get("rollout") or {}).get("approval") or {}
-    if approval.get("differentUser"):  # the policy takes it only from who says so, as any change
+    if approval.get("differentUser"):  # the policy accepts it only from the user it names, as with any change
         instead = "Undo it with kubectl, with your user name as spec.rollout.approval.requester"
         user = await identity.whoami(client, f"undo {name}", instead)
         kept["rollout"] = {**kept["rollout"], "approval": {**approval, "requester": user}}

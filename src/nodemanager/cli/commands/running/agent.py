@@ -143,7 +143,7 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
     with contextlib.ExitStack() as stack:
         in_background = background.is_expected(os.environ)
         if in_background:
-            connect.client_config(settings)  # what is wrong with it is told while somebody listens
+            connect.client_config(settings)  # errors in it are reported while a user still watches
             stack.enter_context(background.entered(flags["pid_file"]))
         logs.configure(flags["log_level"], flags["log_format"], syslog=in_background)
         _start(settings, root, hostname, flags)
@@ -177,7 +177,7 @@ def _start(settings: connect.Settings, root: str, hostname: str, flags: dict[str
 
 
 async def run_elected(settings: connect.Settings, options: AgentOptions) -> None:
-    """Run an agent as soon as no other works on this host, until it is told to stop by a signal."""
+    """Run an agent as soon as no other works on this host, until a signal stops it."""
     notifications = sd_notify.of_process()
 
     def waiting(why: str) -> None:
@@ -191,7 +191,7 @@ async def run_elected(settings: connect.Settings, options: AgentOptions) -> None
 
 
 async def run(settings: connect.Settings, options: AgentOptions, *, signals: bool = True) -> None:
-    """Run an agent until it is told to stop: by a signal, or else by being cancelled.
+    """Run an agent until a signal or a cancellation stops it.
 
     It begins anew where it finds a credential on disk with which it is another host, or at another API.
     """

@@ -58,7 +58,7 @@ async def waiting_for(what: str) -> AsyncIterator[None]:
 
 
 def config_set(greeting: str) -> dict[str, Any]:
-    """Return what the demo declares; files belong to whoever runs it, so that nobody needs to be root."""
+    """Return what the demo declares; files belong to the present user, so that root is not needed."""
     owner = {"owner": str(os.getuid()), "group": str(os.getgid())}
     template = "{{ range (ds `data`).Nodes }}{{ .Name }} runs agent {{ .Status.AgentVersion }}\n{{ end }}"
     return {

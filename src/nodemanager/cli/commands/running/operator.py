@@ -24,12 +24,13 @@ from nodemanager.controllers.registration import Entry
 from nodemanager.fleet.audit.settings import AuditSettings
 from nodemanager.host.process import allocator, runner
 from nodemanager.kube import errors
-from nodemanager.runtime import metrics, probes, process_metrics
+from nodemanager.runtime import metrics, probes, process_metrics, unelected_lease
 from nodemanager.runtime.manager import PartFailed, StopTimedOut
 from nodemanager.runtime.parts import LeadershipLost
+from nodemanager.runtime.unelected_lease import UnelectedLease
 
 YOUNG: Final = 50_000
-"""New objects, at most, before somebody looks for cycles: the static program begins with more."""
+"""How many new objects there may be before Python looks for cycles: the static program begins with more."""
 log = logging.getLogger("nodemanager.operator")
 CHECK_SECONDS = 10.0
 """How long the first question to the API may take; its caches then wait as long as it takes."""
@@ -57,7 +58,7 @@ class Options:
     epilog="""\b
 Examples:
   nodemanager operator                              the current context of your kubeconfig
-  nodemanager operator --no-leader-elect            the only one, no lease needed
+  nodemanager operator --no-leader-elect            the only one, works without the lease
   nodemanager operator --metrics-bind-address 0     no metrics
   nodemanager operator --audit-export /var/lib/nodemanager/audit
   AWS_REGION=eu-central-1 nodemanager operator --audit-export s3://evidence/prod
@@ -133,6 +134,9 @@ async def _run_until_deposed(settings: connect.Settings, options: Options) -> No
         )
         operator = assembly.assemble(given, entries)
         _add_servers(operator, options, registry, {"api": requests.unanswered})
+        if not options.leader_elect:  # else nobody could tell that it is there, and judges who is alive
+            sign = assembly.lease(client, settings.namespace, unelected_lease.TIMINGS)
+            operator.manager.add(UnelectedLease(sign))
         log.info("nodemanager %s operator, namespace %s, %s", __version__, settings.namespace, config.source)
         gc.freeze()  # what is imported stays: full collections that skip it are several times shorter
         gc.set_threshold(min(gc.get_threshold()[0], YOUNG))

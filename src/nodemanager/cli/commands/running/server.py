@@ -28,7 +28,7 @@ log = logging.getLogger("nodemanager.server")
 
 
 def default_data_dir() -> Path:
-    """Return where data lives unless somebody says otherwise: the system's place for root, else one's own."""
+    """Return the default place of data: the system's place for root, else one of the user."""
     if os.geteuid() == 0:
         return Path("/var/lib/nodemanager/server")
     home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
@@ -116,7 +116,7 @@ def restore(data_dir: Path | None, file: Path) -> None:
 
 @contextlib.contextmanager
 def _in_hands_of_its_owner(folder: Path) -> Iterator[None]:
-    """Have what root leaves in a data folder belong to whoever the server of that folder runs as."""
+    """Give what root leaves in a data folder to the user as whom the server of that folder runs."""
     try:
         yield
     finally:

@@ -69,7 +69,7 @@ def command(
     """
     first_touch.tell_and_ask(root, hostname, agreed=yes)
     logs.configure(log_level.upper(), "text")
-    # No fixed ports of their own: who wants metrics and probes runs `nodemanager operator` and `agent`.
+    # They have no fixed ports: for metrics and probes, run `nodemanager operator` and `agent`.
     agent = AgentOptions(settings.namespace, HostSetup(root, hostname), "0", "0")
     asyncio.run(_run(settings, agent, data_dir or default_data_dir(), endpoint))
 
@@ -79,7 +79,7 @@ def _has_cluster(settings: connect.Settings) -> bool:
         connect.client_config(settings)
     except errors.ConfigError:
         if settings.kubeconfig or settings.context or settings.environ.get("KUBECONFIG"):
-            raise  # somebody named one: that it cannot be used is not the same as having none
+            raise  # the user named one: an unusable one is not the same as none
         return False
     return True
 

@@ -75,7 +75,7 @@ def _life(status: ManagedNodeStatus, now: datetime) -> str:
 
 
 def _hold(node: ManagedNode, now: datetime) -> str:
-    """Return what holds the host; empty = nothing does, and nobody wants it to."""
+    """Return the hold of the host; empty = there is none, and none is wanted."""
     found = conditions.get(node.status.conditions, node_conditions.HELD)
     if found is not None and found.status == conditions.TRUE:
         since = output.ago(found.last_transition_time, now)
@@ -121,7 +121,7 @@ def _add_drift(report: output.Report, status: ManagedNodeStatus, now: datetime) 
 
 
 def _left(status: ManagedNodeStatus, now: datetime) -> Iterator[str]:
-    """Yield what was changed and waits, for whom, and since when."""
+    """Yield foreign changes that wait, for whom or what, and since when."""
     found = status.left_drifts or LeftDrifts()
     for entries, for_what in ((found.escalated, "a person"), (found.asks, "its turn")):
         for one in entries:

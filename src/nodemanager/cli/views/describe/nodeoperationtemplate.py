@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from nodemanager.api.maintenance import realtime_set
 from nodemanager.api.maintenance.nodeoperationtemplate import NodeOperationTemplate, Parameter
 from nodemanager.api.maintenance.task_steps import STOP, OperationStep, field_name
 from nodemanager.cli.views import describing, output
@@ -28,8 +29,7 @@ def render(template: NodeOperationTemplate, events: Sequence[core.Event], now: d
         ROWS_LIMIT,
     )
     if spec.config_set is not None:
-        kinds = ("packages", "files", "services", "executions")
-        counts = [[kind, str(len(getattr(spec.config_set, kind)))] for kind in kinds]
+        counts = [[kind, str(len(getattr(spec.config_set, kind)))] for kind in realtime_set.LISTS]
         report.table("Declares", ["WHAT", "HOW MANY"], counts)
     else:
         report.table("Steps", ["NAME", "DOES", "TIMEOUT", "ON FAILURE"], [_step(one) for one in spec.steps])

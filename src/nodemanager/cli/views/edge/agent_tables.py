@@ -12,6 +12,7 @@ from nodemanager.api.common.edge_state import (
     DrbdPeer,
     DrbdPeerVolume,
     DrbdResource,
+    DrbdState,
     DrbdVolume,
     EdgeState,
     VlanState,
@@ -20,7 +21,7 @@ from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.edge.edgecluster import EdgeNode
 from nodemanager.api.edge.node_reports import FRESH, STALE, NodeReport, ReportedDrbd
 from nodemanager.cli.views import describing, output
-from nodemanager.fleet.edge.hosts import reports
+from nodemanager.fleet.edge.hosts import replication, reports
 from nodemanager.kube.wording import plural
 
 COLUMNS: Final = ["NODE", "TOLD", "BOND", "LINKS", "DRBD", "BOOT", "CHANGE"]
@@ -28,12 +29,16 @@ _NONE: Final = "-"
 
 
 def rows(nodes: Sequence[EdgeNode]) -> list[list[str]]:
-    """Return the nodes of a site whose agents tell, or told, of bonds and DRBD."""
-    return [_row(one.name, one.report) for one in nodes if one.report is not None]
+    """Return the nodes of a site, if agents tell, or told, of bonds and DRBD; who does not says nothing."""
+    if all(one.report is None for one in nodes):
+        return []
+    return [_row(one.name, one.report) for one in nodes]
 
 
-def _row(name: str, report: NodeReport) -> list[str]:
+def _row(name: str, report: NodeReport | None) -> list[str]:
     shown = output.one_line(name, 63)
+    if report is None:
+        return [shown, "nothing", *[_NONE] * 5]
     if report.state != FRESH:
         return [shown, report.state, *[_NONE] * 5]
     bond = report.bond
@@ -100,7 +105,13 @@ def _head(told: EdgeState, now: datetime) -> Iterator[str]:
     if told.drbd is not None and told.drbd.error:
         yield output.one_line(told.drbd.error, describing.MESSAGE_LIMIT)
     if told.drbd is not None and told.drbd.omitted:
-        yield f"{plural(told.drbd.omitted, 'more resource')} of DRBD, with which nothing is wrong"
+        yield f"{plural(told.drbd.omitted, 'more resource')} of DRBD, {_left_out(told.drbd)}"
+
+
+def _left_out(drbd: DrbdState) -> str:
+    if (unwell := replication.omitted_unwell(drbd)) is None:
+        return "of which nothing is told"
+    return f"of which {unwell} not known to be well" if unwell else "with which nothing is wrong"
 
 
 def _bond(one: BondState) -> list[str]:

@@ -35,9 +35,9 @@ KINDS: Final = {
     "NodeMaintenance": "maintenances",
 }
 MOST: Final = 12
-"""So many objects of a kind are named; a screen has an end."""
+"""How many objects of a kind are named, because a screen has an end."""
 _WHY: Final = 320
-"""So much is said of why: two faults of a site in full, as agents tell them."""
+"""How much of a reason is shown: two faults of a site in full, as agents report them."""
 WIDE: Final = 120
 """From so many columns on, names have more room."""
 _COLOURS: Final = {OK: "green", UNDERWAY: "blue", UNTOLD: "yellow", UNWELL: "red"}

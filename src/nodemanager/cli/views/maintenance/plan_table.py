@@ -182,7 +182,7 @@ def hash_of(judged: Judged) -> str:
 
 
 def approval_words(judged: Judged) -> str:
-    """Return whether somebody has to say yes, and who did."""
+    """Return whether an approval is needed, and who gave it."""
     approval = judged.maintenance.spec.approval
     if approval is None or not approval.required:
         return "not required"

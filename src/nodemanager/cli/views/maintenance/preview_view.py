@@ -38,7 +38,7 @@ class AnswerCounter:
 
 
 def text(answers: Mapping[str, PreviewAnswer]) -> str:
-    """Return the answers for people: what most hosts say comes first, who says nothing last."""
+    """Return the answers for people: the most frequent one comes first, hosts without an answer last."""
     groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
     silent: dict[tuple[str, str], list[str]] = {}
     for host, one in answers.items():

@@ -1,1 +1,1 @@
-"""What is written into a maintenance: status, conditions, notices; and the writer of all that."""
+"""The status of a maintenance, its conditions and notices, and the writer of them."""

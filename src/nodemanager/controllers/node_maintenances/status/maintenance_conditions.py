@@ -22,7 +22,7 @@ from nodemanager.kube import conditions, times, wording
 from nodemanager.kube.conditions import Condition
 
 REALTIME_KEPT: Final = "RealtimeKept"
-"""Condition type: what operations of type realtime declare is enforced. Absent where there are none."""
+"""Condition type: the declarations of realtime operations are enforced. Absent if there are none."""
 KEPT: Final = "Kept"
 NOT_KEPT: Final = "NotKept"
 GOOD: Final = "Good"
@@ -37,10 +37,7 @@ def conditions_of(
     now: datetime,
     stopped: str = "",
 ) -> list[Condition]:
-    """Return the conditions beside a new status; those that did not change keep their time.
-
-    `stopped` says why the run has stopped, if it has.
-    """
+    """Return the conditions for a new status, with why the run `stopped`; unchanged ones keep their time."""
     found = list(maintenance.status.conditions)
     spoken = [*_said(made, problem, stopped)]
     if realtime is not None:

@@ -1,6 +1,6 @@
-"""What people are told of a change of the status: notices, which are written together with that change.
+"""Notices for people about a change of the status; they are written together with that change.
 
-So none is lost and none is invented, whoever is killed when; `controllers/notifications` delivers them. Pure.
+So no kill can lose or invent one; `controllers/notifications` delivers them. Pure.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAX_MESSAGE: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class StatusChange:
-    """A status that is about to be written, and what it comes from."""
+    """A status that is about to be written, and the facts that it comes from."""
 
     maintenance: NodeMaintenance
     made: NodeMaintenanceStatus
@@ -49,11 +49,11 @@ class StatusChange:
     ended: EndedRun | None
     now: datetime
     enforced: bool = True
-    """Whether nobody has to say yes any more to what operations of type realtime declare."""
+    """Whether realtime operations need no approval any more."""
 
     @property
     def run(self) -> str:
-        """The run that it is about: one that has just ended, or the one under way."""
+        """The run that the change is about: one that has just ended, or the current one."""
         if self.ended is not None:
             return self.ended.id
         return self.made.run.id if self.made.run is not None else ""
@@ -65,7 +65,7 @@ class StatusChange:
 
 
 def noticed(change: StatusChange) -> NodeMaintenanceStatus:
-    """Return a status with what people are told of it."""
+    """Return a status with notices about its changes."""
     made = change.made
     if made.run is not None and made.run.failed != change.failed:
         made = msgspec.structs.replace(made, run=msgspec.structs.replace(made.run, failed=change.failed))
@@ -112,10 +112,10 @@ def _happened(change: StatusChange) -> Iterator[tuple[str, str]]:
 
 
 def newly_escalated(old: NodeMaintenanceStatus, new: NodeMaintenanceStatus) -> str:
-    """Return where somebody has to look at a drift since the last status; empty = nowhere else."""
+    """Return the hosts with a drift that needs a person, new since the last status; empty = none."""
     before, after = old.escalated or EscalatedHosts(), new.escalated or EscalatedHosts()
     last = before.first[-1] if before.hosts > len(before.first) else None
-    # Who comes after the last that was named may have been there, too: the number alone tells.
+    # Hosts after the last named one may have been there before: only the number shows.
     hosts = [one for one in after.first if one not in before.first and (last is None or one < last)]
     if after.hosts <= before.hosts and not hosts:
         return ""
@@ -125,9 +125,9 @@ def newly_escalated(old: NodeMaintenanceStatus, new: NodeMaintenanceStatus) -> s
 
 
 def _approvals(change: StatusChange) -> Iterator[str]:
-    """Yield what has to be approved now and did not before. A changed plan has to be approved again.
+    """Yield what needs an approval now and did not before. A changed plan needs a new one.
 
-    A run and what is enforced at all times have plans of their own, and either may wait while the other does.
+    A run and the sets that are enforced at all times have separate plans; either may wait alone.
     """
     old, new = change.maintenance.status, change.made
     look = f"nodemanager maintenance plan {change.maintenance.metadata.name}"

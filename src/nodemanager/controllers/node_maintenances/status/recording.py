@@ -1,4 +1,4 @@
-"""What the status of a maintenance says; pure. Its size does not depend on the fleet."""
+"""The status of a maintenance. Pure. Its size does not depend on the fleet."""
 
 from __future__ import annotations
 
@@ -62,26 +62,26 @@ _PHASES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class StatusInputs:
-    """All that a status is made of."""
+    """Everything that a status is made of."""
 
     maintenance: NodeMaintenance
     look: MaintenanceLook
     run: RunState | None
-    """The run that is under way after this look."""
+    """The current run after this look."""
     ended: EndedRun | None
-    """One that has just ended."""
+    """A run that has just ended."""
     problem: Problem | None
     plan: PlanState | None
     now: datetime
     realtime: RealtimeKept | None = None
     escalated: Sequence[str] = ()
-    """Hosts on which somebody has to look at a drift, by name."""
+    """Hosts with a drift that a person has to look at, by name."""
     refused: Sequence[RefusedApproval] = ()
     """Approvals that do not count."""
 
 
 class News(NamedTuple):
-    """Something that people are told."""
+    """A change that people are told."""
 
     reason: str
     message: str
@@ -89,7 +89,7 @@ class News(NamedTuple):
 
 
 def news(old: NodeMaintenanceStatus, new: NodeMaintenanceStatus) -> list[News]:
-    """Return what a new status has to tell that the old one had not."""
+    """Return the changes that a new status reports and the old one does not."""
     found: list[News] = []
     if new.run is not None and (old.run is None or old.run.id != new.run.id):
         named = ", ".join(new.run.operations)
@@ -109,7 +109,7 @@ def news(old: NodeMaintenanceStatus, new: NodeMaintenanceStatus) -> list[News]:
 
 
 def _meant(plan: PlanState | None) -> str:
-    """Return on how many hosts, and who takes no part although a nodeSelector may be meant to choose it."""
+    """Return the number of hosts, and those left out although a nodeSelector seems to select them."""
     if plan is None:
         return ""
     said = f" on {wording.plural(plan.hosts, 'host')}"
@@ -170,12 +170,12 @@ def _escalated(hosts: Sequence[str]) -> EscalatedHosts | None:
 
 
 def _plain(said: Condition) -> Condition:
-    """Return a condition in one line: it may quote others, and the API refuses a whole status for that."""
+    """Return a condition in one line: quoted text could make the API refuse the whole status."""
     return msgspec.structs.replace(said, message=wording.flat(said.message, MAX_CONDITION))
 
 
 def host_counts(decision: MaintenanceDecision) -> HostCounts:
-    """Return how many hosts of a run are how far."""
+    """Return the number of hosts in each stage of a run."""
     found = decision.counts()
     total, done = sum(found.values()), found[HostStage.SUCCEEDED]
     return HostCounts(
@@ -185,7 +185,7 @@ def host_counts(decision: MaintenanceDecision) -> HostCounts:
 
 
 def waiting(waits: Iterable[HostWait], name: str) -> list[WaitReason]:
-    """Return why hosts wait, one entry for each reason and object, those of most hosts first."""
+    """Return why hosts wait, one entry for each reason and object, those with most hosts first."""
     by_reason: dict[Reason, list[HostWait]] = {}
     for wait in waits:
         by_reason.setdefault(wait.reason, []).append(wait)
@@ -232,7 +232,7 @@ def _operation(record: StatusInputs, judged: OperationJudgement) -> OperationSta
     if judged.skipped:
         changes["skipped_reason"] = judged.skipped[-1].reason.value
     before = record.maintenance.status.run
-    if run is not None and before is None and judged.operation in run.operations:  # it begins with this
+    if run is not None and before is None and judged.operation in run.operations:  # its text begins with this
         changes["last_run"] = run.started_at
         if (due := run.slots.get(judged.operation)) and _is_slot(record, judged.operation):
             changes["last_slot"] = times.rfc3339(datetime.fromisoformat(due))
@@ -265,7 +265,7 @@ def _declared(record: StatusInputs, operation: str) -> Operation | None:
 
 
 def _history(record: StatusInputs) -> list[EndedRun]:
-    """Return the runs that have ended, the newest first, as many as are wanted of each."""
+    """Return the ended runs, the newest first, as many of each kind as are wanted."""
     spec, old = record.maintenance.spec, record.maintenance.status.history
     found = [record.ended, *old] if record.ended is not None else list(old)
     room = {
@@ -311,6 +311,6 @@ def _last_outcome(record: StatusInputs) -> str:
 
 
 def _stop_text(decision: MaintenanceDecision, name: str) -> str:
-    """Return why a run has stopped, also if no host is left that waits for it, and what has it go on."""
+    """Return why a run has stopped, even if no host waits any more, and how a person continues it."""
     failed = wording.plural(decision.counts()[HostStage.FAILED], "host")
     return f"{failed} failed: {decision.stops[0].object}. {remedy(Reason.STOPPED, name)}"

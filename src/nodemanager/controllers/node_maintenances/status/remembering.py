@@ -1,4 +1,4 @@
-"""What a maintenance remembers of its runs, in its status; pure."""
+"""The memory of a maintenance about its runs, in its status. Pure."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from nodemanager.kube import times
 
 
 def memories(status: NodeMaintenanceStatus) -> dict[str, OperationMemory]:
-    """Return what is remembered of operations."""
+    """Return what the status remembers of operations."""
     return {one.name: OperationMemory(_moment(one.last_slot), one.done) for one in status.operations}
 
 
 def run_of(maintenance: NodeMaintenance) -> Run | None:
-    """Return the run that is under way."""
+    """Return the current run."""
     run = maintenance.status.run
     if run is None or not run.started_at:
         return None
@@ -47,11 +47,11 @@ def run_of(maintenance: NodeMaintenance) -> Run | None:
 
 
 def retried(maintenance: NodeMaintenance, now: datetime) -> RunState | None:
-    """Return the run under way, if somebody has just had it go on in spite of failures."""
+    """Return the current run, if a person has just let it go on in spite of failures."""
     run = maintenance.status.run
     if run is None or maintenance.metadata.annotations.get(ANNOTATION_RETRY) != run.id:
         return None
-    # To the microsecond: what failed in the same second was before.
+    # To the microsecond: a failure in the same second was before it.
     return msgspec.structs.replace(run, retried_at=times.rfc3339_micro(now), stopped_at=None)
 
 

@@ -1,4 +1,4 @@
-"""Writes what a look found into the maintenance itself: status, Events, metrics, finalizer."""
+"""Writes the result of a look: status, Events, metrics, finalizer."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _STAGES: Final = ("waiting", "running", "succeeded", "failed", "skipped")
 
 
 class MaintenanceWriter:
-    """The one who writes NodeMaintenances."""
+    """The only writer of NodeMaintenances."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._events = context.events
         self._behind: dict[ObjectKey, str] = {}
-        """The version from which something was last changed: a cache that still has it is behind."""
+        """The version that our last write changed: a cache that still has it is behind."""
         self._runs = context.metrics.counter(
             "nodemanager_maintenance_runs_total", "Runs of maintenances that have ended.", ("outcome",)
         )
@@ -51,7 +51,7 @@ class MaintenanceWriter:
         return self._behind.get(key_of(maintenance)) == maintenance.metadata.resource_version
 
     async def write(self, record: StatusInputs) -> None:
-        """Write the status after a look, and tell what is new."""
+        """Write the status after a look, and report changes."""
         maintenance = record.maintenance
         wanted = recording.status_of(record)
         for one in recording.news(maintenance.status, wanted):
@@ -67,7 +67,7 @@ class MaintenanceWriter:
             self._runs.labels(record.ended.outcome).inc()
 
     async def retry(self, maintenance: NodeMaintenance, run: RunState) -> None:
-        """Have a run go on: first what failed stops counting, then the request is taken off."""
+        """Let a run go on: first reset the failures, then remove the request."""
         wanted = msgspec.structs.replace(maintenance.status, run=run)
         await write_status(self._client, NODE_MAINTENANCES, maintenance, maintenance.status, wanted)
         meta = maintenance.metadata
@@ -75,17 +75,17 @@ class MaintenanceWriter:
         await self._client.patch(NODE_MAINTENANCES, meta.name, meta.namespace, body)
 
     async def answered(self, maintenance: NodeMaintenance, news: recording.News) -> None:
-        """Take off the request for a preview, and tell what became of it."""
+        """Remove the request for a preview, and report the result."""
         if await self._patch_meta(maintenance, {"annotations": {ANNOTATION_PREVIEW: None}}):
             self._behind[key_of(maintenance)] = maintenance.metadata.resource_version
         self._tell(maintenance, news)
 
     async def keep(self, maintenance: NodeMaintenance) -> None:
-        """Have it stay until we let it go, also when it is deleted."""
+        """Keep a maintenance until we let it go, also when it is deleted."""
         await self._patch_meta(maintenance, {"finalizers": [*maintenance.metadata.finalizers, FINALIZER]})
 
     async def let_go(self, maintenance: NodeMaintenance) -> None:
-        """Let a maintenance that is deleted be gone."""
+        """Let a deleted maintenance go."""
         left = [one for one in maintenance.metadata.finalizers if one != FINALIZER]
         await self._patch_meta(maintenance, {"finalizers": left})
         for stage in _STAGES:
@@ -93,7 +93,7 @@ class MaintenanceWriter:
         self._count_waits(maintenance.metadata.name, (), maintenance.status.waiting)
 
     async def expire(self, maintenance: NodeMaintenance) -> None:
-        """Delete a maintenance whose time is over, unless somebody has just changed it."""
+        """Delete a maintenance whose time is over, unless it was just changed."""
         meta = maintenance.metadata
         exactly = DeleteOptions(uid=meta.uid, resource_version=meta.resource_version)
         with contextlib.suppress(errors.NotFound):

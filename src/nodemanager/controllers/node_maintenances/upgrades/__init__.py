@@ -1,1 +1,1 @@
-"""Upgrades that hosts ask for: who is marked, whose turn it is, and the Leases of groups."""
+"""Upgrades that hosts ask for: marks, turns, and the Leases of groups."""

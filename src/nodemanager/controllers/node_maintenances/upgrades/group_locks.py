@@ -1,7 +1,7 @@
 """The Leases of groups that hosts upgrade in, held by the operator for the host whose turn it is.
 
-They are those that hosts take themselves where no operator is, so that both kinds share a group. Who holds
-one is called after the operator and the host, so that the next operator knows it for its own.
+They are the same that hosts take themselves without an operator, so that both kinds share a group. The holder
+of one is named after the operator and the host, so that the next operator recognises it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from nodemanager.runtime.lease import Clocks
 from nodemanager.runtime.shared_lease import SharedLease
 
 FIRST_SECONDS: Final = 60.0
-"""How long a Lease lasts that was taken for a visit which is not written down yet."""
+"""How long a Lease lasts if the visit for which it was taken is not written yet."""
 
 
 class GroupLocks:
-    """Takes, keeps and gives back the Leases of groups."""
+    """Takes, renews and gives back the Leases of groups."""
 
     def __init__(self, client: Client, now: Callable[[], datetime]) -> None:
         self._client = client
@@ -33,7 +33,7 @@ class GroupLocks:
         self._kept: set[tuple[str, str, str]] = set()
 
     async def take(self, host: ManagedNode, group: str) -> str:
-        """Take a Lease for a moment; return who has it instead, empty = nobody."""
+        """Take a Lease for a moment; return its present holder, empty = we have it."""
         if group.startswith(host_rights.PREFIX):
             return f"nobody: {group} is the name of a Lease that is no lock; choose another group"
         lease = self._lease(host, group)
@@ -42,7 +42,7 @@ class GroupLocks:
     async def keep(self, host: ManagedNode, claim: Claim, now: datetime) -> bool:
         """Hold the Lease of a visit for as long as that may take; tell whether it is ours.
 
-        It is written once. So a host that goes down while no operator is there does not lose its turn.
+        It is written once, so a host that goes down while no operator runs does not lose its turn.
         """
         key, lease = _key(host, claim.group), self._lease(host, claim.group)
         if key in self._kept and lease.held:

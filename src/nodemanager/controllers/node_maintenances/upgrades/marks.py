@@ -1,4 +1,4 @@
-"""Has hosts know that we begin their upgrades: by marks that run out, each renewed at a time of its own."""
+"""Marks hosts whose upgrades we begin: marks expire, and each is renewed at its own time."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from nodemanager.runtime.cache import Cache
 
 log = logging.getLogger("nodemanager.operator")
 MARKS: Final = 100
-"""Hosts that are marked at one look: others wait for the next."""
+"""How many hosts one look marks: others wait for the next look."""
 REFUSED: Final = timedelta(hours=1)
-"""For how long nobody tries again to mark a host that we may not mark."""
+"""How long to wait after a refusal before we try again to mark a host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,14 @@ class UpgradeMarks:
     orders: Orders
     nodes: Cache[Node]
     _refused: dict[str, datetime] = field(default_factory=dict)
-    """Until when hosts are left alone, by uid."""
+    """Until when hosts are not tried again, by uid."""
 
     def may_drain(self) -> bool:
-        """Tell whether we may: else hosts that can drain themselves would not be drained any more."""
+        """Tell whether we may drain Nodes: else hosts that can do it themselves would lose their drain."""
         return not self.nodes.refused
 
     async def renew(self, hosts: Iterable[ManagedNode], now: datetime) -> bool:
-        """Mark those that need it; tell whether some have to wait for the next look."""
+        """Mark the hosts that need it; tell whether some have to wait for the next look."""
         tries = 0
         for host in hosts:
             uid = host.metadata.uid
@@ -51,9 +51,9 @@ class UpgradeMarks:
             try:
                 await self.orders.mark(host, mark)
                 self._refused.pop(uid, None)
-            except (errors.Conflict, errors.NotFound):  # somebody else was faster: the next look
+            except (errors.Conflict, errors.NotFound):  # another writer was faster: the next look
                 continue
-            except errors.Forbidden as error:  # perhaps everywhere: one try per look is enough
+            except errors.Forbidden as error:  # perhaps for all hosts: one try per look is enough
                 self._refused[uid] = now + REFUSED
                 log.warning(
                     "cannot mark host %s, which begins its upgrades itself until we can: %s; install the"
@@ -66,7 +66,7 @@ class UpgradeMarks:
         return False
 
     def _wanted(self, host: ManagedNode, now: datetime) -> str | None:
-        """Return what a host is to be marked with, empty = nothing; None = it is as it should be."""
+        """Return the wanted mark of a host, empty = none; None = the mark is right."""
         notes, upgrade = host.metadata.annotations, host.spec.upgrade
         until, drained = upgrade_tasks.marked_until(notes), upgrade_tasks.was_drained(notes)
         if upgrade is None or not upgrade.schedule:
@@ -80,5 +80,5 @@ class UpgradeMarks:
             return None
         if not drained:
             return ""
-        # Its Node was drained until now: it goes on by itself only if it can see to that itself.
+        # Its Node was drained until now: the host upgrades by itself only if it can drain the Node itself.
         return None if until is not None and until <= now else upgrade_tasks.mark(now, drains=True)

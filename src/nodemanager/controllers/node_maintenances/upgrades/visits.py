@@ -2,8 +2,8 @@
 
     marked -> asks in its status -> its turn: Lease, claim -> cordoned, drained -> NodeTask -> given back
 
-Its agent knows the slots: schedule, time zone, delay and holds are there. Here it is decided whose turn it
-is, together with all maintenances: this is a name in their queue, so that no two decisions spend one budget.
+The agent knows the slots: it has schedule, time zone, delay and holds. Here we decide whose turn it
+is. It is an entry in the queue of maintenances, because two parallel decisions could spend one budget.
 """
 
 from __future__ import annotations
@@ -47,33 +47,33 @@ log = logging.getLogger("nodemanager.operator")
 LONGEST: Final = timedelta(seconds=DEFAULT_DEADLINE)
 """How long the visit of a host may take."""
 TO_BEGIN: Final = timedelta(minutes=10)
-"""How long an agent has to take its task: one that comes back later waits for its next slot."""
+"""How long an agent has to take its task: an agent that comes back later waits for its next slot."""
 DRAIN: Final = timedelta(minutes=5)
 MAX_DRAIN: Final = timedelta(hours=1)
 PROOF: Final = timedelta(minutes=15)
 AT_ONCE: Final = 16
-"""Visits that are gone on with side by side: most of it is waiting for the API."""
+"""How many visits take a step in parallel: most of their time is waiting for the API."""
 _BEFORE_TASK: Final = (State.CORDONING, State.DRAINING, State.WORKING)
 _TOLD_OF: Final = (State.WORKING, State.REBOOTING)
-"""States whose end a NodeTask tells of: nobody needs to look for it."""
+"""States whose end a NodeTask shows, so that it need not be looked for."""
 _UNHEARD: Final = (Reason.HOST_SILENT, Reason.HOST_WITHOUT_AGENT, Reason.CLOCK_DIFFERS)
-"""What may last: others are not looked at more often for it."""
+"""Waits that may be long: other hosts are not looked at more often because of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpgradeInputs:
-    """What is known of hosts besides their own objects."""
+    """Facts about hosts besides their own objects."""
 
     facts: Callable[[ManagedNode], HostFacts]
     rooms: Callable[[str], Awaitable[list[tuple[str, BudgetRoom]]]]
-    """Returns what the budgets of maintenances that run in a namespace leave, with their names."""
+    """Returns what is left of the budgets of maintenances with a run in a namespace, with their names."""
     unrecorded: Callable[[str], Problem | None]
-    """Returns why nothing new may begin in a namespace."""
+    """Returns why no new work may begin in a namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpgradeVisits:
-    """Sees to all upgrades of a namespace."""
+    """Manages all upgrades of a namespace."""
 
     orders: Orders
     driver: VisitDriver
@@ -81,17 +81,17 @@ class UpgradeVisits:
     tasks: TasksAhead
     locks: GroupLocks
     marks: UpgradeMarks
-    sight: UpgradeInputs
+    inputs: UpgradeInputs
     events: EventRecorder
     _told: dict[str, tuple[str, Reason]] = field(default_factory=dict)
-    """Why hosts were told to wait for which slot, by uid."""
+    """Why hosts were reported to wait for which slot, by uid."""
     _had_turn: set[str] = field(default_factory=set)
-    """Hosts that looks which were cut off have come to, by uid: the next look begins with the others."""
+    """Hosts that an interrupted look had come to, by uid: the next look begins with the others."""
 
     async def look(self, namespace: str, now: datetime) -> bool:
-        """Go on with upgrades by one transition each, and begin others; tell whether to look again soon."""
+        """Let upgrades take one step each, and begin others; tell whether to look again soon."""
         known = self._known(namespace)
-        # First: a slot has to be begun with within its window, which may be a minute.
+        # First: a slot has to begin within its window, which may last a minute.
         asking = [one for host in known if (one := self._asking(host, now)) is not None]
         busy = bool(asking) and await self._begin(namespace, asking, now)
         await self._go_on_with(map(self._newest, known), now)
@@ -108,7 +108,7 @@ class UpgradeVisits:
     # Hosts in work
 
     async def _go_on_with(self, hosts: Iterable[ManagedNode], now: datetime) -> None:
-        """Go on with all visits, several at a time."""
+        """Let all visits take a step, several in parallel."""
         visited = {host.metadata.uid: host for host in hosts if upgrade_tasks.visit_of(host) is not None}
         if visited.keys() <= self._had_turn:
             self._had_turn.difference_update(visited)
@@ -123,10 +123,10 @@ class UpgradeVisits:
 
     @contextlib.contextmanager
     def _alone(self, host: ManagedNode) -> Iterator[None]:
-        """Keep what goes wrong with one host from all others, whatever it is: the next look tries again."""
+        """Keep any error with one host away from all others: the next look tries again."""
         try:
             yield
-        except (errors.Conflict, errors.NotFound):  # somebody else was faster
+        except (errors.Conflict, errors.NotFound):  # another writer was faster
             return
         except errors.KubeError as error:
             log.warning("cannot see to the upgrade of host %s: %s", host.metadata.name, error)
@@ -137,7 +137,7 @@ class UpgradeVisits:
         claim = upgrade_tasks.visit_of(host)
         if claim is None:
             return
-        if claim.host_uid != host.metadata.uid:  # written back from a backup: that host is gone
+        if claim.host_uid != host.metadata.uid:  # its claim came from a backup: that host is gone
             if claim.group:
                 await self.locks.give_back(host, claim.group)
             await self.orders.forget(host)
@@ -150,12 +150,12 @@ class UpgradeVisits:
             return
         tasks = self.tasks.of(host.metadata.uid)
         about = await self._undertaking(host, claim, now)
-        found = await self.driver.drive(about, Visited(host, self.sight.facts(host), claim, tasks))
+        found = await self.driver.drive(about, Visited(host, self.inputs.facts(host), claim, tasks))
         if isinstance(found, Move) and found.claim.state.is_end and found.claim.group:
             await self._go_on(self._newest(host), now)
 
     async def _undertaking(self, host: ManagedNode, claim: Claim, now: datetime) -> Undertaking:
-        """Return what holds for the visit of a host now."""
+        """Return the rules for the visit of a host now."""
         early = claim.state in _BEFORE_TASK
         ending = Reason.HOST_HELD if early and _is_held(host) else None
         if early and claim.group and not await self.locks.keep(host, claim, now):
@@ -176,19 +176,19 @@ class UpgradeVisits:
         slot, until = (times.parse(due.slot), times.parse(due.until)) if due is not None else (None, None)
         if due is None or slot is None or until is None or upgrade is None or not self.marks.may_drain():
             return None
-        if not deciding.is_plausible(slot, until, now):  # before anything is reckoned with it
+        if not deciding.is_plausible(slot, until, now):  # before any calculation with it
             name = host.metadata.name
             self._tell(host, due.slot, HostWait(name, Reason.CLOCK_DIFFERS, f"managednode/{name}"))
             return None
         runs = {task.metadata.labels.get(RUN) for task in self.tasks.of(host.metadata.uid)}
         used = upgrade_tasks.run_of(slot) in runs
-        return AskingHost(self.sight.facts(host), slot, until, upgrade.group, _is_held(host), used)
+        return AskingHost(self.inputs.facts(host), slot, until, upgrade.group, _is_held(host), used)
 
     async def _begin(self, namespace: str, asking: Iterable[AskingHost], now: datetime) -> bool:
-        """Take the Lease of each host whose turn it is, and write a claim on it; tell whether some wait."""
-        problem = self.sight.unrecorded(namespace)
+        """Take the Lease of each host whose turn it is, and write its claim; tell whether some wait."""
+        problem = self.inputs.unrecorded(namespace)
         stopped = (problem.reason, problem.object) if problem is not None else None
-        turns = deciding.decide(asking, await self.sight.rooms(namespace), now, stopped)
+        turns = deciding.decide(asking, await self.inputs.rooms(namespace), now, stopped)
         for wait in turns.waits:
             waiting = self.hosts.get(ObjectKey(namespace, wait.host))
             if waiting is not None and wait.since is not None:
@@ -223,7 +223,7 @@ class UpgradeVisits:
             expires=now + LONGEST,
             generation=host.metadata.generation,
             task=claims.task_name(facts.name, facts.uid, run, facts.uid, 0),
-            # Also if others cordoned it: then it is drained all the same, and their cordon stays.
+            # Also if others cordoned it: then it is drained as well, and their cordon stays.
             cordoned=state is State.CORDONING,
             boot_id=facts.health.boot_id,
             group=one.group,
@@ -234,7 +234,7 @@ class UpgradeVisits:
             self.events.normal(MANAGED_NODES, host, "UpgradeNotDrained", said)
 
     def _tell(self, host: ManagedNode, slot: str, wait: HostWait) -> None:
-        """Tell why a host waits, when it is news."""
+        """Report why a host waits, if that has changed."""
         if self._told.get(host.metadata.uid) == (slot, wait.reason):
             return
         self._told[host.metadata.uid] = slot, wait.reason
@@ -260,5 +260,5 @@ def _rules(host: ManagedNode) -> VisitRules:
 
 
 def _nothing(claim: Claim) -> TaskWork:
-    """Make no task: it is only written down that a host is begun with."""
+    """Return no work: writing the claim of a host that begins needs no task."""
     return TaskWork((), claim.expires)

@@ -1,6 +1,6 @@
 """DRBD of a site, as its hosts tell it: what they see of themselves, and of one another. Pure.
 
-Hosts alone know which blocks differ. What one side says proves little: it calls itself UpToDate when it has
+Only hosts know which blocks differ. One side alone proves little: it calls itself UpToDate when it has
 lost its peer, too. So a resource is well only where every side says that it is connected, and that nothing
 differs.
 """
@@ -26,11 +26,11 @@ from nodemanager.kube.wording import plural
 CONNECTED: Final = "Connected"
 SYNCS: Final = ("SyncSource", "SyncTarget", "PausedSyncS", "PausedSyncT")
 RUNS: Final = "no"
-"""Word of DRBD for what is not suspended."""
+"""The word of DRBD for IO that is not suspended."""
 
 
 def syncing(resource: DrbdResource) -> bool:
-    """Tell whether copies of a resource are being made, or would be if nobody had paused that."""
+    """Tell whether copies of a resource are being made, or would be made if nobody had paused that."""
     return any(volume.replication in SYNCS for peer in resource.peers for volume in peer.volumes)
 
 
@@ -41,12 +41,22 @@ def progress(resource: DrbdResource) -> list[int]:
 
 
 def is_well(resource: DrbdResource) -> bool:
-    """Tell whether a host sees nothing wrong with one of its resources, and all that it takes to say so."""
+    """Tell whether a host sees no fault in one of its resources, and can see all that is needed to say so."""
     return not any(faults_here(resource)) and not any(_unknown_here(resource))
 
 
+def omitted_unwell(state: DrbdState) -> int | None:
+    """Return how many of the resources that a host leaves out are not known to be well; None: not told.
+
+    An agent of before does not say. But it tells of those first: if there is room for others, these are all.
+    """
+    if state.omitted_unwell is not None:
+        return min(state.omitted_unwell, state.omitted)
+    return 0 if not state.omitted or any(map(is_well, state.resources)) else None
+
+
 def faults_here(resource: DrbdResource) -> Iterator[str]:
-    """Yield what a host sees that is wrong with one of its resources."""
+    """Yield the faults that a host sees in one of its resources."""
     if resource.suspended not in ("", RUNS):
         yield f"its IO is suspended ({resource.suspended})"
     if any(volume.quorum is False for volume in resource.volumes):
@@ -59,7 +69,7 @@ def faults_here(resource: DrbdResource) -> Iterator[str]:
 
 
 def _disk_fault(volume: DrbdVolume | DrbdPeerVolume) -> str:
-    """Return how a disk is that is not good; who is no copy, a client or who breaks ties, needs none."""
+    """Return the state of a disk that is not good; clients and tie-breakers have no disk and need none."""
     if volume.disk == DISKLESS:
         return "lost (Diskless)" if volume.client is False else ""
     return volume.disk if volume.disk != UP_TO_DATE else ""
@@ -73,7 +83,8 @@ def _peer_faults(peer: DrbdPeer) -> Iterator[str]:
         if volume.replication in SYNCS:
             yield f"{_sync(volume)} with {peer.name}"
         elif fault := _disk_fault(volume):
-            # Who else would say it: its host may have no agent, or one that does not look.
+            # Only we can report it: the host of that disk may have no agent, or one that does not look at
+            # DRBD.
             yield f"the disk of {peer.name} is {fault}"
         elif volume.replication not in ("", *AT_REST):
             yield f"it is at {volume.replication} with {peer.name}"
@@ -118,6 +129,13 @@ def _unproven(volume: DrbdVolume | DrbdPeerVolume) -> bool:
     return volume.disk == DISKLESS and volume.client is None
 
 
+def _left_out(host: str, state: DrbdState) -> str:
+    """Return what is not told of the resources for which a status has no room, but that they are unwell."""
+    if (unwell := omitted_unwell(state)) is None:
+        return f"{host}: nothing is told of {plural(state.omitted, 'more resource')}"
+    return f"{host}: {plural(unwell, 'more resource')} not known to be well" if unwell else ""
+
+
 def judge(told: Mapping[str, DrbdState | None], copies: int, *, complete: bool = True) -> StorageVerdict:
     """Say how the resources of hosts are, of which there shall be so many copies on all hosts of the site.
 
@@ -125,6 +143,7 @@ def judge(told: Mapping[str, DrbdState | None], copies: int, *, complete: bool =
     """
     faults: list[str] = []
     unknown = [f"{host}: {one.error}" for host, one in told.items() if one is not None and one.error]
+    unknown += [text for host, one in told.items() if one is not None and (text := _left_out(host, one))]
     holders: dict[str, int] = {}
     for host, seen in told.items():
         for resource in seen.resources if seen is not None else ():

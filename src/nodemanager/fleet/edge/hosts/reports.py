@@ -1,7 +1,7 @@
-"""What the agent of a node told, as long as it is how the node is: of a silent one, nothing is. Pure.
+"""What the agent of a node reported, while that is still true: a silent node has no valid report. Pure.
 
-An agent that lives looks at its host every few seconds, so what it told last is so now. One that was silent
-may come back on a host that booted meanwhile: until it has told something itself, its status is the one of
+A living agent looks at its host every few seconds, so its last report is true now. An agent that was silent
+may come back on a host that booted meanwhile: until it has reported again, its status is the one from
 before.
 """
 
@@ -30,11 +30,11 @@ from nodemanager.kube import conditions, times
 
 UP: Final = "up"
 MOST: Final = 2**63 - 1
-"""The API takes no larger number, and a status with one is refused as a whole."""
+"""The API accepts no larger number, and would refuse the whole status because of one."""
 
 
 def freshness(host: ManagedNode) -> str:
-    """Return whether what a host said last is how it is now."""
+    """Return whether the last report of a host is still true."""
     said = host.status.conditions
     if managednode.is_silent(host):
         return STALE
@@ -44,21 +44,25 @@ def freshness(host: ManagedNode) -> str:
 
 
 def current(host: ManagedNode) -> EdgeState | None:
-    """Return what a host tells of bonds and DRBD, if that is how it is now."""
+    """Return what a host reports about bonds and DRBD, if that is still true."""
     return host.status.edge if freshness(host) == FRESH else None
 
 
 def bond(state: EdgeState, spec: EdgeProfileSpec) -> BondState | None:
-    """Return the bond of the profile; where that names none, the first one."""
+    """Return the bond that the profile names; if it names none, the first one."""
     wanted = spec.network.bond if spec.network is not None else ""
     return next((one for one in state.bonds if wanted in ("", one.name)), None)
 
 
 def report(
-    host: ManagedNode, spec: EdgeProfileSpec, before: NodeReport | None, now: datetime
+    host: ManagedNode, life: str, spec: EdgeProfileSpec, before: NodeReport | None, now: datetime
 ) -> NodeReport | None:
-    """Return what to show of what a host tells; None where it tells nothing, and never values of before."""
+    """Return what to show of what a host tells; None where it tells nothing, and never values of before.
+
+    `life` is what is known of the life of its agent: whose Alive=True may be old is not believed.
+    """
     edge, state = host.status.edge, freshness(host)
+    state = life if state == FRESH else state
     if edge is None:
         return None
     if state != FRESH:
@@ -85,7 +89,7 @@ def report(
 
 
 def is_up(bond: BondState, name: str) -> bool:
-    """Tell whether a card of a bond is up: where nobody monitors it, its bond says so of all."""
+    """Tell whether a card of a bond is up; if the bond does not monitor its cards, it reports all as up."""
     return next((one.mii == UP for one in bond.slaves if one.name == name), False)
 
 
@@ -99,11 +103,12 @@ def _drbd(found: DrbdState) -> ReportedDrbd:
     done = [part for one in syncs for part in replication.progress(one)]
     amounts = [volume.out_of_sync for one in found.resources for peer in one.peers for volume in peer.volumes]
     known = [amount for amount in amounts if amount is not None]
+    unwell = replication.omitted_unwell(found)
+    others = found.omitted - (found.omitted if unwell is None else unwell)
     return ReportedDrbd(
         resources=min(len(found.resources) + found.omitted, MOST),
-        # Those that are left out of a long list are those with which nothing is wrong.
-        well=min(found.omitted + sum(replication.is_well(one) for one in found.resources), MOST),
+        well=min(others + sum(replication.is_well(one) for one in found.resources), MOST),
         syncing=len(syncs),
         done=min(done, default=None),
-        out_of_sync=min(sum(known), MOST) if len(known) == len(amounts) else None,
+        out_of_sync=min(sum(known), MOST) if len(known) == len(amounts) and unwell == 0 else None,
     )

@@ -1,8 +1,8 @@
 """The storage network of a site, as its hosts tell it: bonds that are whole, and alike. Pure.
 
 While the bonds of two nodes differ in mode, every second packet is lost over direct cables, or switches that
-are not joined, for as long as that lasts: one ping may not notice, and a host by itself cannot. Bonds that
-send by one card each get nothing through there, unless these are the ends of one cable.
+are not joined, as long as that lasts. One ping may miss it, and a host alone cannot see it. Bonds
+that send by one card each get nothing through there, unless these are the ends of one cable.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RESTORE_FAILED: Final = "RestoreFailed"
 
 
 def judge(told: Mapping[str, EdgeState], spec: EdgeProfileSpec) -> StorageVerdict:
-    """Say how the network between hosts is, as far as these can tell: what goes over it they do not try."""
+    """Judge the network between hosts by what they report; they do not test it with packets."""
     wanted = spec.network or SiteNetwork()
     faults: list[str] = []
     unknown = [f"{host}: {one.error}" for host, one in told.items() if one.error]
@@ -66,7 +66,7 @@ def _mode_faults(modes: Mapping[str, list[str]], spec: EdgeProfileSpec, wanted: 
 
 
 def _size_faults(told: Mapping[str, EdgeState], wanted: SiteNetwork) -> Iterator[str]:
-    """Yield which of bond and VLANs takes larger packets on one host than on another, which drops them.
+    """Yield bonds and VLANs that accept larger packets on one host than on another, which drops them.
 
     An MTU that is not known (0) proves nothing.
     """
@@ -83,9 +83,9 @@ def _size_faults(told: Mapping[str, EdgeState], wanted: SiteNetwork) -> Iterator
 
 
 def _ends(bonds: Mapping[str, BondState], bond: str) -> tuple[list[str], list[str]]:
-    """Return what is wrong with the cards by which the nodes' bonds send, and what of that is unknown.
+    """Return what is wrong with the cards that the bonds of nodes send with, and what is unknown of that.
 
-    Nobody tells which cable leads where: cards of one name are taken for its ends where all nodes have
+    No report says which cable leads where: cards of one name are taken for its two ends where all nodes have
     cards of the same names.
     """
     if len(bonds) == 1:
@@ -131,7 +131,7 @@ def _unrestored(told: Mapping[str, EdgeState], bond: str) -> Iterator[str]:
 
 
 def under_way(told: Mapping[str, EdgeState], bond: str, phase: str) -> list[str]:
-    """Return which hosts are in such a phase of a change of their bond, with the mode that was wanted."""
+    """Return which hosts are in this phase of a change of their bond, with the wanted mode."""
     return [
         f"{host} ({one.mode})"
         for host, state in told.items()

@@ -1,4 +1,4 @@
-"""How a site is by what the agents of its nodes tell: parts, what is under way, and what was booted. Pure."""
+"""How a site is by the reports of its agents: its parts, work under way, and booted images. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 from nodemanager.api.common.edge_state import EdgeState
 from nodemanager.api.edge.edgecluster import (
+    FRESH,
     HEALTHY,
     NOT_OBSERVED,
     UNHEALTHY,
@@ -21,20 +22,20 @@ from nodemanager.fleet.edge import findings
 from nodemanager.fleet.edge.decoding import printable
 from nodemanager.fleet.edge.facts import AgentFacts
 from nodemanager.fleet.edge.findings import Findings
-from nodemanager.fleet.edge.hosts import replication, reports, site_network
+from nodemanager.fleet.edge.hosts import replication, site_network
 from nodemanager.fleet.edge.storage.judging import StorageVerdict
 
 ACTIVE_BOOTS: Final = ("", "active", "livecd")
-"""Nothing to choose from, the image that shall run, or an installation."""
+"""Boots that count as right: there is nothing to choose from, the active image, or an installation."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostsView:
-    """What is known of a site by its agents."""
+    """The view of a site that its agents give."""
 
     parts: Mapping[str, PartHealth] = field(default_factory=dict)
     changing: Sequence[str] = ()
-    """Nodes whose bond is being changed, under a dead-man."""
+    """Nodes whose bond is being changed under a dead-man."""
     restoring: Sequence[str] = ()
     """Nodes whose bond is being put back."""
 
@@ -43,12 +44,13 @@ NOTHING: Final = HostsView()
 
 
 def view(nodes: Sequence[EdgeNode], spec: EdgeProfileSpec, agents: AgentFacts, said: Findings) -> HostsView:
-    """Judge what agents tell of these nodes, if any does; and say what was booted that should not be."""
+    """Judge what the agents of these nodes report; add a finding if a node booted a wrong image."""
     tellers = [one for one in nodes if one.report is not None]
     if not tellers:
         return NOTHING
     hosts = {one.name: agents.hosts[one.name] for one in tellers}
-    told = {name: state for name, host in hosts.items() if (state := reports.current(host)) is not None}
+    fresh = [one.name for one in tellers if one.report is not None and one.report.state == FRESH]
+    told = {name: state for name in fresh if (state := hosts[name].status.edge) is not None}
     silent = [one.name for one in tellers if one.name not in told]
     mute = [one.name for one in nodes if one.report is None]
     _booted(told, said)
@@ -69,7 +71,7 @@ def view(nodes: Sequence[EdgeNode], spec: EdgeProfileSpec, agents: AgentFacts, s
 
 
 def _part(verdict: StorageVerdict, silent: Sequence[str], mute: Sequence[str]) -> PartHealth:
-    """Return a part with whom nobody knows of: what some tell is never taken for all."""
+    """Return a part with the nodes whose state is unknown: reports of some nodes never count for all."""
     state = verdict.state
     texts = [verdict.text] if verdict.text else []
     if silent:

@@ -1,1 +1,1 @@
-"""What is seen of the storage of a site, whatever keeps it, and whether that is well. Pure."""
+"""The storage of a site as it was seen, for any backend, and whether it is well. Pure."""

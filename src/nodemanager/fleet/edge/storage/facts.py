@@ -1,6 +1,6 @@
-"""What a storage backend says of its nodes, pools and volumes, as far as anything follows from it. Pure.
+"""What a storage backend reports about nodes, pools and volumes, as far as it matters here. Pure.
 
-What is not known is not filled in: a replica without a state has none, and is never taken for a good one.
+Unknown values stay empty: a replica without a state has none, and never counts as good.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ DISKLESS: Final = "Diskless"
 ESTABLISHED: Final = "Established"
 STANDALONE: Final = "StandAlone"
 AT_REST: Final = (ESTABLISHED, "VerifyS", "VerifyT")
-"""What two copies are at that have the same data; a verify only compares them."""
+"""States of two copies that have the same data; a verify only compares them."""
 
 DISKFUL: Final = "diskful"
 CLIENT: Final = "client"
 TIE_BREAKER: Final = "tie-breaker"
 LEAVING: Final = "leaving"
-"""It is about to be deleted, or moved away: it counts no more."""
+"""The replica is about to be deleted, or moved away: it does not count any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class StorageNode:
     name: str
     online: bool = True
     said: str = ""
-    """Its state in the words of the backend."""
+    """The state in the words of the backend."""
     leaving: bool = False
-    """It is being emptied, or was given up."""
+    """Whether the node is being emptied, or was given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,34 +43,34 @@ class ReplicaVolume:
 
     number: int = 0
     disk: str = ""
-    """State of its disk; empty: not known."""
+    """The state of its disk; empty: not known."""
     pool: str = ""
     replication: Mapping[str, str] = field(default_factory=dict)
-    """By peer: what goes on between the two."""
+    """The state of the replication, by peer."""
     done: Mapping[str, float] = field(default_factory=dict)
-    """By peer: how much of a resync is done, in per cent."""
+    """How much of a resync is done in per cent, by peer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """What a node has of a resource."""
+    """The copy of a resource on a node."""
 
     resource: str
     node: str
     kind: str = DISKFUL
     known: bool = True
-    """Whether anybody knows its state: its node may be away."""
+    """Whether its state is known: its node may be away."""
     in_use: bool | None = None
     volumes: tuple[ReplicaVolume, ...] = ()
     connections: Mapping[str, str] = field(default_factory=dict)
-    """By peer: the state of the connection, Connected where it is good."""
+    """The state of the connection by peer; Connected is good."""
     promotable: bool = True
-    """Whether it could be used, as the backend reckons."""
+    """Whether it could be used, in the judgement of the backend."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoragePool:
-    """Where a node keeps volumes."""
+    """A place where a node keeps volumes."""
 
     name: str
     node: str
@@ -81,38 +81,38 @@ class StoragePool:
 
 
 class DefinedVolume(NamedTuple):
-    """A resource that shall be somewhere."""
+    """A resource that should exist somewhere."""
 
     name: str
     quorum: bool | None = None
-    """Whether copies write only while they see enough of the others; None: nobody says."""
+    """Whether copies write only while they see enough of the others; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class StorageFacts:
-    """All that one look at a backend has seen."""
+    """Everything that one look at a backend saw."""
 
     nodes: tuple[StorageNode, ...] = ()
     replicas: tuple[Replica, ...] = ()
     pools: tuple[StoragePool, ...] = ()
     faults: tuple[str, ...] = ()
-    """What else is wrong, for people."""
+    """Other faults, for people."""
     unknown: tuple[str, ...] = ()
     """What else is not known, for people."""
     sees_replicas: bool = True
-    """Whether this backend tells of replicas at all: not every part of one does."""
+    """Whether this backend reports replicas at all: some parts of a backend do not."""
     defined: tuple[DefinedVolume, ...] = ()
-    """What shall be there: of some of it there may be no replica at all."""
+    """The resources that should exist: some of them may have no replica at all."""
     note: str = ""
-    """What else people may want to know."""
+    """Other notes, for people."""
 
     def resources(self) -> dict[str, list[Replica]]:
-        """Return the replicas of each resource, which may be none."""
+        """Return the replicas of each resource, possibly none."""
         found: dict[str, list[Replica]] = {one.name: [] for one in self.defined}
         for one in self.replicas:
             found.setdefault(one.resource, []).append(one)
         return found
 
     def diskful(self, resource: str) -> list[Replica]:
-        """Return the replicas of a resource that have its data, or are about to get it."""
+        """Return the replicas of a resource that have its data, or will soon have it."""
         return [one for one in self.replicas if one.resource == resource and one.kind == DISKFUL]

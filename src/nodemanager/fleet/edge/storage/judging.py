@@ -1,8 +1,8 @@
-"""Whether the storage of a site is well: only if all of it is known, and all that is known is good. Pure.
+"""Whether the storage of a site is well: all of it must be known, and all that is known must be good. Pure.
 
 A resource is replicated and well when each node is online and each replica has a state, enough of them
 have the data, every disk is UpToDate, and every pair is connected and at rest. Blocks that differ between
-two such disks are seen by the hosts alone, so this is what the backend can vouch for, and no more.
+two such disks are only seen by the hosts, so the backend cannot promise more than this.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from nodemanager.fleet.edge.storage.facts import Replica, ReplicaVolume, Storage
 from nodemanager.kube.wording import plural
 
 MAX_COPIES: Final = 32
-"""DRBD joins no more of them; and every pair of them is looked at."""
+"""DRBD connects no more copies than this, and every pair of them is looked at."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How the storage of a site shall be."""
+    """The wanted storage of a site."""
 
     copies: int = 1
-    """On how many nodes each resource shall be, if the site has so many."""
+    """On how many nodes each resource should be, if the site has so many."""
     nodes: Collection[str] = ()
-    """Who shall be there; empty: whoever the backend knows."""
+    """The nodes that should be there; empty: those that the backend knows."""
     free_percent: int = 0
-    """What shall be free of each of these pools."""
+    """How much should be free in each of these pools."""
     pools: Collection[str] = ()
-    """What every node shall have; empty: whatever pools there are."""
+    """The pools that every node should have; empty: any pools."""
 
 
 @dataclass(frozen=True, slots=True)
 class StorageVerdict:
-    """How the storage is: a state of PartHealth, and why, the worst first."""
+    """The state of the storage (one of PartHealth), and why, the worst first."""
 
     state: str
     faults: tuple[str, ...] = ()
@@ -46,12 +46,12 @@ class StorageVerdict:
 
     @property
     def text(self) -> str:
-        """What to tell people."""
+        """The text for people."""
         return "; ".join([*self.faults, *self.unknown]) or self.summary
 
 
 def judge(seen: StorageFacts, wanted: Wanted) -> StorageVerdict:
-    """Say how the storage of a site is."""
+    """Judge the storage of a site."""
     faults = [*seen.faults, *_node_faults(seen, wanted), *_pool_faults(seen, wanted)]
     unknown = list(seen.unknown)
     if seen.sees_replicas and not seen.nodes:
@@ -120,7 +120,7 @@ def _progress(volume: ReplicaVolume) -> str:
 
 
 def pair_faults(name: str, holders: Sequence[Replica]) -> Iterator[str]:
-    """Every pair, from both of its sides: what one of them says of itself proves nothing."""
+    """Look at every pair from both sides, because the report of one side about itself proves nothing."""
     for one, other in combinations(holders, 2):
         states = [one.connections.get(other.node, ""), other.connections.get(one.node, "")]
         pair = f"{one.node} and {other.node}"
@@ -142,7 +142,7 @@ def _replication_faults(name: str, one: Replica, other: Replica) -> Iterator[str
 
 
 def _quorum_faults(seen: StorageFacts) -> Iterator[str]:
-    """Yield what has no quorum, and could have: of three copies, or of two and a third node to break ties."""
+    """Yield resources without quorum that could have it: with three copies, or with two and a tie-breaker."""
     able = sum(node.online and not node.leaving for node in seen.nodes)
     found = seen.resources()
     for one in seen.defined:
@@ -163,7 +163,7 @@ def _node_faults(seen: StorageFacts, wanted: Wanted) -> Iterator[str]:
 
 
 def _pool_faults(seen: StorageFacts, wanted: Wanted) -> Iterator[str]:
-    # LINSTOR takes names that differ in case only for the same.
+    # LINSTOR treats names that differ only in case as the same.
     there = {(pool.node, pool.name.lower()) for pool in seen.pools}
     named = {name.lower() for name in wanted.pools}
     for node in seen.nodes if seen.sees_replicas else ():

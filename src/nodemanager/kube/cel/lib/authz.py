@@ -1,4 +1,4 @@
-"""authorizer: may somebody do something? Asked in the words of a policy, answered by the host.
+"""authorizer: may a user do something? Asked in the words of a policy, answered by the host of CEL.
 
 authorizer.group("apps").resource("deployments").namespace("x").check("get").allowed()
 authorizer.serviceAccount("x", "builder").path("/healthz").check("get").allowed()
@@ -40,7 +40,7 @@ Decide = Callable[[User, Attributes], AccessDecision]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuthorizerValue(CelExtension):
-    """Somebody, and who decides what they may do."""
+    """A user, and the function that decides what they may do."""
 
     TYPE: ClassVar[str] = _AUTHORIZER
     user: User
@@ -57,7 +57,7 @@ class AuthorizerValue(CelExtension):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Question(CelExtension):
-    """Somebody who asks, who decides, and what is asked so far."""
+    """A user, the deciding function, and the question so far."""
 
     user: User
     decide: Decide

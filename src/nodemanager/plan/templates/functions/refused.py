@@ -1,4 +1,4 @@
-"""Functions of gomplate that are not here, by name, and why; so that nobody has to guess."""
+"""Functions of gomplate that are missing here, by name, with the reason, so that errors can explain it."""
 
 from __future__ import annotations
 

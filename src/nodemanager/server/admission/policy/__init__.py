@@ -1,1 +1,1 @@
-"""What an admission policy and its bindings may say, and what they are asked with."""
+"""What an admission policy and its bindings may contain, and their inputs."""

@@ -1,4 +1,4 @@
-"""Who may write a policy with parameters: only those who could read the parameters themselves.
+"""Limits the authors of policies with parameters to users who can read the parameters themselves.
 
 Otherwise a policy would be a way to read any object, one refusal at a time.
 """
@@ -24,7 +24,7 @@ class PolicyWrites:
         self._authorizer = authorizer
 
     async def review(self, change: AdmissionRequest) -> None:
-        """Raise Invalid where somebody refers to parameters that they cannot read."""
+        """Raise Invalid if a user refers to parameters that they cannot read."""
         if change.new is None or MASTERS in change.user.groups:
             return
         cause: Cause | None = None
