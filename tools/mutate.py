@@ -3,9 +3,9 @@
     tools/mutants.toml: module -> its tests, and mistakes that change nothing
     per mistake: a copy of src/ that has it -> the tests of the module, up to the first that fails
 
-    make mutate                                              a sample of every module
-    make mutate ARGS='--samples 0 host/commits'              all mistakes in one
-    make mutate ARGS='--seed 2 --match _set_attributes'      another sample, of one function
+    make mutate                                             a sample of every module
+    make mutate ARGS='--samples 0 host/files/commits'       all mistakes in one
+    make mutate ARGS='--seed 2 --match _set_attributes'     another sample, of one function
 
 Ends with 1 where the tests of a module notice fewer than nine of ten.
 """
@@ -175,7 +175,7 @@ def report(scores: Iterable[Score]) -> str:
 def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="make mutate")
-    parser.add_argument("modules", nargs="*", help="as in the table: host/commits; default: all")
+    parser.add_argument("modules", nargs="*", help="as in the table: host/files/commits; default: all")
     parser.add_argument("--samples", type=int, default=SAMPLES, help="mistakes per module; 0 = all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(

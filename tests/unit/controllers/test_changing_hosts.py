@@ -29,6 +29,7 @@ from nodemanager.controllers.node_maintenances import changing_hosts, waking
 from nodemanager.controllers.node_maintenances.changing_hosts import ChangingHosts
 from nodemanager.controllers.registration import Wake
 from nodemanager.fleet.rollout import on_the_way
+from nodemanager.fleet.rollout.on_the_way import UnderWay
 from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.kube.objects import ObjectKey, ObjectMeta
 from nodemanager.runtime.cache import Change
@@ -41,7 +42,7 @@ ROLLOUT = RolloutStatus(
 )
 
 
-def web(status: RolloutStatus = ROLLOUT, strategy: str = STAGED, **meta: Any) -> ConfigSet:
+def web(status: RolloutStatus | None = ROLLOUT, strategy: str = STAGED, **meta: Any) -> ConfigSet:
     return ConfigSet(
         ObjectMeta(name="web", namespace="x", labels=LABELS, generation=2, **meta),
         ConfigSetSpec(rollout=Rollout(strategy=strategy)),
@@ -91,6 +92,37 @@ def test_who_returns_counts_until_nobody_waits_for_it_and_all_at_once_never_does
     assert on_the_way.of_set(web(strategy=ALL_AT_ONCE)) is None
     assert on_the_way.of_set(web(RolloutStatus(stable=NEW))) is None
     assert on_the_way.of_set(web(deletion_timestamp="2026-01-01T00:00:00Z")) is None
+    assert on_the_way.of_set(web(msgspec.structs.replace(back, refused=None))) is None
+    assert on_the_way.of_set(web(msgspec.structs.replace(back, phase="Undone"))) is None
+    assert on_the_way.of_set(web(None)) is None
+
+
+def test_of_a_change_only_what_is_told_of_it_is_left_out() -> None:
+    told = msgspec.structs.replace(
+        ROLLOUT, message="1 of 2", counts=RolloutCounts(hosts=2), since="2026-01-01T00:00:00Z", reason="Why"
+    )
+    change = on_the_way.of_set(web(told))
+    assert change == UnderWay("web", msgspec.structs.replace(ROLLOUT, phase=""))
+
+
+def test_a_host_that_no_revision_is_meant_for_is_not_on_the_way_whatever_it_has() -> None:
+    """Its labels were changed: it is to forget the set, and nobody waits for it."""
+    back = RolloutStatus(phase=UNDOING, reason=RolloutReason.HOSTS_RETURNING, stable=OLD, refused=NEW)
+    other = node(YES, NEW.digest)
+    moved = msgspec.structs.replace(other, metadata=msgspec.structs.replace(other.metadata, labels={}))
+    for status, one in ((ROLLOUT, node(YES)), (back, other)):
+        change = on_the_way.of_set(web(status))
+        assert change is not None
+        assert on_the_way.hosts([change], [moved]) == {}
+        assert on_the_way.hosts([change], [one]) == {YES: "web"}
+
+
+def test_a_host_with_two_changes_counts_for_the_first() -> None:
+    change = on_the_way.of_set(web())
+    assert change is not None
+    second = change._replace(name="other")
+    assert on_the_way.hosts([change, second], [node(YES)]) == {YES: "web"}
+    assert on_the_way.hosts([second, change], [node(YES)]) == {YES: "other"}
 
 
 class Sets:

@@ -12,6 +12,7 @@ import pytest
 
 from nodemanager.api.maintenance.maintenanceapproval import MaintenanceApprovalSpec
 from nodemanager.api.maintenance.nodemaintenance import Approval, NodeMaintenance, NodeMaintenanceSpec
+from nodemanager.api.maintenance.series import SeriesSpec
 from nodemanager.api.maintenance.windows import WindowSpec
 from nodemanager.fleet.maintenance import beginning, openings, plan, steps
 from nodemanager.fleet.maintenance.beginning import VisitOwner
@@ -100,6 +101,67 @@ def test_hosts_that_do_not_fit_are_expected_in_the_next_opening() -> None:
     assert (never.visits, never.ends_at) == ({}, None)
 
 
+def test_a_host_that_nobody_has_measured_is_expected_to_take_a_while_and_to_soak_after_it() -> None:
+    found = planned(made_of(soak="5m"))
+    assert found.visits["a"] == (MONDAY, MONDAY + plan.DEFAULT_VISIT + timedelta(minutes=5))
+    assert found.visits["b"][0] == found.visits["a"][1]
+
+
+@pytest.mark.parametrize(
+    ("lasts", "fit"),
+    [
+        pytest.param(timedelta(hours=1), 3, id="the last one ends with the opening"),
+        pytest.param(timedelta(hours=1, seconds=1), 2, id="a second too long for the last one"),
+    ],
+)
+def test_what_ends_as_the_opening_does_fits(lasts: timedelta, fit: int) -> None:
+    found = planned(made_of(), openings.measured([("a", lasts)]))
+    assert [start < MONDAY + timedelta(days=1) for start, _ in found.visits.values()].count(True) == fit
+
+
+def test_a_run_that_begins_while_the_window_is_open_begins_then() -> None:
+    now = MONDAY + timedelta(hours=1)
+    one = made_of()
+    found = plan.plan(one, Calendar(one.window), Durations(), now)
+    assert found.starts_at == now
+    always = made_of(window={"always": True})
+    found = plan.plan(always, Calendar(always.window), openings.measured([("a", timedelta(days=9))]), now)
+    assert found.ends_at == now + timedelta(days=27), "what never closes has room for anything"
+
+
+def test_a_plan_of_which_only_a_part_is_in_sight_has_no_end() -> None:
+    most = {"weekdays": ["Mon"], "start": "06:00", "duration": "1h"}
+    window = {"schedules": [most], "validUntil": "2026-11-17T00:00:00Z"}
+    found = planned(made_of(window=window), openings.measured([("a", timedelta(minutes=40))]))
+    assert (found.starts_at, found.ends_at, list(found.visits)) == (MONDAY, None, ["a"])
+    nobody = planned(made_of(hosts=()))
+    assert (nobody.starts_at, nobody.ends_at, nobody.hosts, nobody.at_once) == (None, None, (), 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "at_once"),
+    [
+        ({}, 1),
+        ({"budget": {"maxUnavailable": 2}}, 2),
+        ({"budget": {"maxUnavailable": "67%"}}, 2),
+        ({"budget": {"maxUnavailable": "10%"}}, 1),
+        ({"budget": {"maxUnavailable": 3}, "parallelism": 2}, 2),
+        ({"budget": {"maxUnavailable": 2}, "parallelism": 3}, 2),
+    ],
+)
+def test_as_many_at_once_as_budget_and_parallelism_allow(fields: dict[str, Any], at_once: int) -> None:
+    found = planned(made_of(**fields))
+    assert found.at_once == at_once
+    assert [start for start, _ in found.visits.values()].count(MONDAY) == at_once
+
+
+def test_which_hosts_are_meant() -> None:
+    own, referred = SeriesSpec(names=["a"]), SeriesSpec(names=["b"])
+    assert plan.series_of(NodeMaintenanceSpec(series=own), referred) == own
+    assert plan.series_of(NodeMaintenanceSpec(), referred) == referred
+    assert plan.series_of(NodeMaintenanceSpec(), None) == SeriesSpec()
+
+
 def test_groups_are_expected_one_after_the_other() -> None:
     groups = [HostGroup("canaries", ("a",)), HostGroup("", ("b", "c"))]
     found = planned(replace(made_of(budget={"maxUnavailable": 2}), groups=groups))
@@ -185,6 +247,8 @@ def test_an_approval_counts_for_its_plan_and_of_somebody_else_where_that_is_aske
         assert not plan.approves(said, renamed, "a" * 64)
         return plan.approves(said, owner, "a" * 64)
 
+    said = MaintenanceApprovalSpec(maintenance="monday", plan_hash="a" * 64, approver="jane")
+    assert plan.approves(said, NodeMaintenance(metadata=ObjectMeta(name="monday")), "a" * 64)
     assert counts("jane")
     assert counts("jane", requester="jane")  # who asked for it does not matter then
     assert counts("jane", differentUser=True, requester="joe")

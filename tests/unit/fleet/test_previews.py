@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ import yaml
 
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
 from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
 from nodemanager.api.maintenance.nodetask import NodeTask
-from nodemanager.api.maintenance.task_previews import TaskPreview
+from nodemanager.api.maintenance.task_previews import PreviewedChange, TaskPreview
 from nodemanager.cli.fleet_preview import PreviewOutcome
 from nodemanager.cli.views import fleet_preview_view, output
+from nodemanager.fleet.maintenance import claims
+from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.previews import asking, grouping, proposing
 from nodemanager.fleet.previews.grouping import Answer, Silence
@@ -131,11 +135,90 @@ def test_few_are_asked_at_once_and_who_cannot_answer_is_named() -> None:
             {"conditions": [{"type": "Alive", "status": "True"}, {"type": "Held", "status": "True"}]},
             Reason.HOST_HELD,
         ),
+        (
+            {"conditions": [{"type": "Alive", "status": "Unknown"}], "heartbeat": {"sequence": 1}},
+            Reason.HOST_SILENT,
+        ),
+        ({"conditions": [{"type": "Alive", "status": "False"}]}, Reason.HOST_SILENT),
+        ({"kubernetesNodeCordoned": "2026-01-01T00:00:00Z"}, Reason.HOST_UPGRADING),
         ({}, None),
     ],
 )
 def test_who_can_answer(status: dict[str, Any], why: Reason | None) -> None:
     assert asking.unfit(host("a", **status)) == why
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("visit", "why"),
+    [
+        (Claim("monday", "m", "h", "r", 0, State.WORKING, NOW, NOW, NOW), Reason.HOST_BUSY),
+        (Claim("monday", "m", "h", "r", 0, State.DONE, NOW, NOW, NOW, group="web"), Reason.HOST_BUSY),
+        (Claim("monday", "m", "h", "r", 0, State.DONE, NOW, NOW, NOW), None),
+        ("no claim", Reason.CLAIM_UNREADABLE),
+    ],
+)
+def test_who_is_worked_on_is_not_asked(visit: Claim | str, why: Reason | None) -> None:
+    text = visit if isinstance(visit, str) else claims.encode(visit)
+    alive, silent = host("a"), host("a", conditions=[{"type": "Alive", "status": "False"}])
+    for one, otherwise in ((alive, None), (silent, Reason.HOST_SILENT)):
+        one.metadata.annotations[ANNOTATION_VISIT] = text
+        assert asking.unfit(one) == (why or otherwise), "a visit is why it is silent"
+
+
+def test_everybody_is_asked_once_whoever_cannot_answer() -> None:
+    known = {name: host(name) for name in "abc"} | {"d": host("d", conditions=[])}
+    found = asking.turn(["a", "b", "a", "d", "gone"], {"b": True}, (), known)
+    assert found.ask == ["a"]
+    assert found.unasked == {"d": Reason.HOST_WITHOUT_AGENT, "gone": Reason.HOST_GONE}
+    assert found.complete, "nobody is left after that"
+    assert asking.turn(["b"], {"b": False}, (), known) == ([], {}, True)
+    assert asking.turn(["d"], {}, {"d"}, known) == ([], {}, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        ({}, "its agent has not taken the task"),
+        ({"phase": "Running"}, "Running"),
+        ({"phase": "Pending", "message": "it waits for another task"}, "it waits for another task"),
+    ],
+)
+def test_why_a_host_has_not_answered_in_time(status: dict[str, str], message: str) -> None:
+    task = msgspec.convert({"status": status}, NodeTask)
+    assert grouping.late(task) == Silence(grouping.UNANSWERED, message)
+
+
+def test_of_what_is_not_told_one_by_one_the_number_is_known() -> None:
+    many = TaskPreview(changed=3, blocked=2, changes=[PreviewedChange(resource="x")])
+    few = TaskPreview(changed=0, blocked=0, changes=[PreviewedChange(resource="x")])
+    assert [grouping.Group(("a",), one).more for one in (many, few)] == [4, 0]
+
+
+@pytest.mark.parametrize(
+    ("answers", "changed", "code"),
+    [
+        ({}, False, grouping.NO_CHANGES),
+        ({"a": TaskPreview()}, False, grouping.NO_CHANGES),
+        ({"a": TaskPreview(changed=1)}, True, grouping.CHANGES),
+        ({"a": TaskPreview(changed=1), "b": Silence("HostSilent")}, True, grouping.CHANGES),
+        ({"a": TaskPreview(blocked=1)}, False, grouping.CANNOT),
+        ({"a": TaskPreview(), "b": Silence("HostSilent")}, False, grouping.CANNOT),
+    ],
+)
+def test_what_answers_mean_for_whoever_asked(answers: dict[str, Answer], changed: bool, code: int) -> None:
+    found = grouping.result(list(answers), answers)
+    assert (found.changed, found.code, found.asked) == (changed, code, len(answers))
+
+
+def test_the_largest_group_comes_first_then_by_name() -> None:
+    one, other, third = (TaskPreview(digest="d", changed=number) for number in (1, 2, 3))
+    answers: dict[str, Answer] = {"e": one, "d": other, "c": one, "b": third, "a": TaskPreview()}
+    found = grouping.result(list(answers), answers)
+    assert [group.hosts for group in found.groups] == [("c", "e"), ("b",), ("d",)]
+    assert found.unchanged == ("a",)
 
 
 def test_what_a_task_says() -> None:
@@ -146,6 +229,8 @@ def test_what_a_task_says() -> None:
 
     assert said("Running") is None
     assert said("Refused") == Silence("Refused", "why")
+    assert said("Failed", preview={"digest": "aa"}) == Silence("Failed", "why"), "whatever it has found"
+    assert said("Succeeded") == Silence("Succeeded", "why")
     assert said("Succeeded", output="old") == Silence(
         "TooOld", "its agent does not know proposals; upgrade it"
     )

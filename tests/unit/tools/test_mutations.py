@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import textwrap
 from pathlib import Path
@@ -94,6 +95,17 @@ def test_the_table_is_about_modules_tests_and_mistakes_that_exist() -> None:
             path, _, function = test.removeprefix("--deselect=").partition("::")
             text = (mutate.ROOT / path).read_text()
             assert not function or f"def {function}(" in text, test
+
+
+@pytest.mark.parametrize("file", ["CONTRIBUTING.md", "tools/mutate.py"])
+def test_whoever_copies_an_example_names_a_module_that_is_in_the_table(file: str) -> None:
+    text, known = (mutate.ROOT / file).read_text(), {module.name for module in mutate.load()}
+    examples = re.findall(r"make mutate ARGS='([^']*)'", text)
+    named = {word for example in examples for word in example.split() if "/" in word}
+    helped = re.findall(r"as in the table: ([\w/]+)", text)
+    assert named, "an example that names a module"
+    assert named | set(helped) <= known
+    assert helped or file.endswith(".md")
 
 
 def test_the_same_seed_draws_the_same_and_more_of_it() -> None:

@@ -9,10 +9,17 @@ import pytest
 
 from nodemanager.api.audit import actors
 from nodemanager.api.audit import record as records
-from nodemanager.api.audit.record import Actor, Record, RecordedGate, RecordedObject, RecordedStep
+from nodemanager.api.audit.record import (
+    Actor,
+    ChainEntry,
+    Record,
+    RecordedGate,
+    RecordedObject,
+    RecordedStep,
+)
 from nodemanager.api.common.audit_chain import AuditChain
 from nodemanager.fleet.audit import aspects, changes, observed
-from nodemanager.fleet.audit.changes import ObjectId, RecordMemory
+from nodemanager.fleet.audit.changes import LastRecorded, ObjectId, RecordMemory
 from nodemanager.fleet.audit.observed import Aspect, HostTold, ObservedMeta, ObservedObject, SeenObject
 
 AT = "2026-11-17T08:00:00Z"
@@ -245,3 +252,151 @@ def test_what_is_remembered_of_an_object_is_what_the_last_record_says_of_it() ->
     assert list(memory) == [which]
     written(memory, "ConfigSet", None)
     assert memory.get(which) is None
+
+
+def record(at: str, uid: str = "u", **fields: Any) -> Record:
+    about = RecordedObject(kind="ConfigSet", namespace="prod", name="one", uid=uid)
+    return Record(**{"time": at, "verb": "decide", "aspect": "rollout", "object": about, "to": "x", **fields})
+
+
+def test_the_log_is_as_old_as_the_first_record_that_is_there() -> None:
+    memory = RecordMemory()
+    memory.note([record("", uid=""), record("2026-01-01T00:00:00Z", uid=""), record("2026-02-02T00:00:00Z")])
+    memory.note([record("2026-03-03T00:00:00Z")])
+    assert memory.since == "2026-01-01T00:00:00Z"
+
+
+def test_records_of_the_log_itself_and_of_chains_are_about_no_object() -> None:
+    memory = RecordMemory()
+    memory.note([record(AT, uid=""), record(AT, chain=ChainEntry())])
+    assert list(memory) == []
+    memory.note([record(AT, uid=""), record(AT), record(AT, chain=ChainEntry(), to="y")])
+    known = memory.get(ObjectId("ConfigSet", "prod", "one"))
+    assert known is not None
+    assert known.values == {"rollout": "x"}
+
+
+def test_what_was_known_of_an_object_is_not_known_of_the_next_of_its_name() -> None:
+    """Be its end written or lost."""
+    which = ObjectId("ConfigSet", "prod", "one")
+    for end in ([], [record(AT, verb="delete")], [record(AT, verb="revoke")]):
+        memory = RecordMemory()
+        memory.note([record(AT, host="h1"), *end, record(AT, uid="other", host="h2", aspect="phase", to="y")])
+        known = memory.get(which)
+        assert known is not None
+        assert (known.uid, known.host, known.values) == ("other", "h2", {"phase": "y"})
+
+
+def test_what_is_cleared_is_forgotten_and_the_rest_is_kept() -> None:
+    memory = RecordMemory()
+    memory.note([record(AT, host="h"), record(AT, aspect="stage", to="s", host="")])
+    memory.note([record(AT, aspect="rollout", to=""), record(AT, aspect="never", to="")])
+    known = memory.get(ObjectId("ConfigSet", "prod", "one"))
+    assert known is not None
+    assert (known.values, known.host) == ({"stage": "s"}, "h")
+
+
+def kept(now: SeenObject) -> ObservedObject:
+    return ObservedObject(metadata=ObservedMeta(name="one", namespace="prod"), packed=observed.packed(now))
+
+
+STARTED = {"phase": "Running", "run": {"id": "r1"}}
+BASE = seen("NodeMaintenance", {"paused": False}, STARTED)
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (BASE, True),
+        (msgspec.structs.replace(BASE, actor=Actor(name="eve")), True),  # of whom nothing has changed
+        (seen("NodeMaintenance", {"paused": False}, {**STARTED, "message": "1 of 2"}), True),
+        (seen("NodeMaintenance", {"paused": False}, {**STARTED, "plan": {"hash": "p"}}), True),
+        (seen("NodeMaintenance", {"paused": False}, STARTED, uid="v"), False),
+        (seen("NodeMaintenance", {"paused": True}, STARTED, generation=2), False),
+        (seen("NodeMaintenance", {"paused": False}, {**STARTED, "phase": "Succeeded"}), False),
+        (seen("NodeMaintenance", {"paused": False}, {"phase": "Running"}), False),
+        (msgspec.structs.replace(BASE, told=HostTold(lines=["x"])), False),
+    ],
+)
+def test_only_what_makes_a_record_is_a_change(other: SeenObject, same: bool) -> None:
+    assert changes.is_same(kept(BASE), kept(other)) is same
+    assert changes.is_same(kept(other), kept(BASE)) is same
+
+
+def test_what_was_not_looked_at_is_like_nothing_else() -> None:
+    raw = ObservedObject(metadata=ObservedMeta(name="one", namespace="prod"))
+    assert not changes.is_same(raw, kept(BASE))
+    assert not changes.is_same(kept(BASE), raw)
+    assert changes.is_same(raw, ObservedObject())
+
+
+def test_labels_are_part_of_what_is_new_and_a_change_of_their_own_later() -> None:
+    memory = RecordMemory()
+    (made,) = written(memory, "ConfigSet", seen("ConfigSet", {"priority": 1}, labels={"a": "1"}))
+    assert (made.verb, made.object.labels) == (
+        "create",
+        seen("ConfigSet", labels={"a": "1"}).aspects["labels"].value,
+    )
+    (changed,) = written(memory, "ConfigSet", seen("ConfigSet", {"priority": 1}, labels={"a": "2"}))
+    assert (changed.verb, changed.aspect, changed.from_) == ("relabel", "labels", made.object.labels)
+    (edited,) = written(
+        memory, "ConfigSet", seen("ConfigSet", {"priority": 2}, labels={"a": "2"}, generation=2)
+    )
+    assert (edited.verb, edited.aspect, edited.object.labels) == ("update", "spec", "")
+    assert written(RecordMemory(), "NodeSeries", seen("NodeSeries"))[0].object.labels == ""
+
+
+def test_who_is_named() -> None:
+    """Who wrote what is wanted; the operator of what it decides; of what is told the host, or who did it."""
+    ada, bob = Actor(name="ada", known="admission"), Actor(name="bob", known="claimed")
+    now = msgspec.structs.replace(
+        BASE,
+        actor=ada,
+        host="web1",
+        aspects={
+            "spec": Aspect(value="1", by=bob),
+            "leaving": Aspect(value=AT, verb="leave"),
+            "approval": Aspect(value="kernel", verb="approve"),
+            "token": Aspect(value="t", verb="issue", by=bob, by_host=True),
+            "phase": Aspect(value="Running", verb="start", by_host=True, host="web2"),
+            "run": Aspect(value="r1", verb="start"),
+        },
+    )
+    found = changes.records_of(None, now, AT, AT, late=True)
+    assert [(one.aspect, one.actor.name, one.actor.known, one.host) for one in found] == [
+        ("spec", "ada", "admission", "web1"),
+        ("leaving", "ada", "admission", "web1"),
+        ("approval", "ada", "admission", "web1"),
+        ("token", "bob", "claimed", "web1"),
+        ("phase", "web2", "host", "web2"),
+        ("run", "nodemanager-operator", "operator", "web1"),
+    ]
+    assert all(one.late and one.time == AT for one in found)
+    gone = changes.records_of(LastRecorded(now.object, "web1", {}), None, AT, AT, late=True)
+    assert [(one.late, one.host) for one in gone] == [(True, "web1")]
+
+
+@pytest.mark.parametrize(
+    ("since", "created", "verb"),
+    [
+        (AT, "2026-11-17T08:00:01Z", "create"),
+        (AT, AT, "create"),
+        (AT, "2026-11-17T07:59:59Z", "observe"),
+        ("", AT, "observe"),  # there is no log yet that could have seen it
+    ],
+)
+def test_who_made_it_is_known_of_what_is_younger_than_the_log(since: str, created: str, verb: str) -> None:
+    now = seen("NodeSeries", creationTimestamp=created)
+    assert [one.verb for one in changes.records_of(None, now, since, AT, late=False)] == [verb]
+
+
+def test_what_is_no_longer_so_is_recorded_with_what_it_was() -> None:
+    memory = RecordMemory()
+    status = {**STARTED, "waiting": [{"reason": "WindowClosed", "hosts": 3}]}
+    written(memory, "NodeMaintenance", seen("NodeMaintenance", {}, status))
+    found = written(memory, "NodeMaintenance", seen("NodeMaintenance", {}, {"phase": "Running"}))
+    assert {(one.verb, one.aspect, one.from_, one.to) for one in found} == {
+        ("clear", "run", "r1", ""),
+        ("resume", "wait/WindowClosed", "all", ""),
+    }
+    assert written(memory, "NodeMaintenance", seen("NodeMaintenance", {}, {"phase": "Running"})) == []

@@ -25,6 +25,9 @@ TEXT = StateSource(key="k")
         (JSON, '{"at": "Busy", "way": null, "lock": null}', DecodedState("Busy", 2)),
         (JSON, '{"at": "Busy", "way": "forth"}', DecodedState("Busy", 2, "forth")),
         (JSON, '{"at": 7}', DecodedState("7", 0)),
+        (JSON, '{"at": 7.5}', DecodedState("7.5", 0)),
+        (JSON, f'{{"at": "Busy", "way": "{"w" * 64}"}}', DecodedState("Busy", 2, "w" * 63)),
+        (TEXT, "Busy".ljust(65536), DecodedState("Busy", 2)),  # as long as it may be
         (JSON, '{"at": "Bu\\u001bsy"}', DecodedState("Bu?sy", 0)),
     ],
 )
@@ -78,7 +81,7 @@ def test_signs_of_life(form: str, field: str, text: str, at: datetime | None) ->
     [
         ("rfc3339", ""), ("rfc3339", "yesterday"), ("rfc3339", "2026-03-01T04:05:06"), ("unix", "inf"),
         ("rfc3339", "9999-12-31T23:59:59-23:59"), ("rfc3339", "0001-01-01T00:00:00+23:59"),
-        ("unix", "nan"), ("unix", "1e300"), ("unix-milli", "x"), ("opaque", " "),
+        ("unix", "nan"), ("unix", "1e300"), ("unix", "1e17"), ("unix-milli", "x"), ("opaque", " "),
     ],
 )  # fmt: skip
 def test_what_is_no_sign_of_life(form: str, text: str) -> None:

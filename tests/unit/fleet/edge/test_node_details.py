@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from nodemanager.api.edge.edgecluster import EdgeCluster, EdgeClusterSpec, EdgeClusterStatus, EdgeNode
@@ -57,7 +58,16 @@ def test_how_much_was_free_is_not_shown_of_a_node_that_is_away() -> None:
     assert found == {"a": [NodePool(name="edge-pool", fault="its node is away")], "b": []}
 
 
-@pytest.mark.parametrize("storage", [None, PartFacts("LINSTOR", Read("Unanswered"))])
+@pytest.mark.parametrize(
+    "storage",
+    [
+        None,
+        PartFacts("LINSTOR", Read("Unanswered")),
+        PartFacts(
+            "LINSTOR", Read("Unanswered"), storage=StorageFacts((StorageNode("a", True, ""),), pools=(POOL,))
+        ),
+    ],
+)
 def test_of_a_storage_that_nobody_asks_or_that_does_not_answer_there_are_no_pools(
     storage: PartFacts | None,
 ) -> None:
@@ -105,6 +115,20 @@ def test_nothing_is_said_of_nodes_that_a_profile_has_not_looked_at() -> None:
     assert conditions.get(status.conditions, findings.NODES_SEEN) is None
 
 
+def test_of_a_node_that_says_nothing_more_it_is_said_how_the_look_went() -> None:
+    status = look({"a": ToldHost()}, kubernetes={"a": SeenNode(Read("Missing"))})
+    found = conditions.get(status.conditions, findings.NODES_SEEN)
+    assert found is not None
+    assert found.message == "a: Missing"
+
+
+def test_as_many_taints_as_there_is_room_for_are_shown() -> None:
+    taints = [f"t{number}:NoExecute" for number in range(MAX_TAINTS)]
+    found = look({"a": ToldHost()}, kubernetes={"a": SeenNode(taints=taints)}).nodes[0].kubernetes
+    assert found is not None
+    assert found.taints == taints
+
+
 def test_of_very_many_taints_it_is_said_how_many_more_there_are() -> None:
     many = SeenNode(taints=[f"t{number}:NoExecute" for number in range(MAX_TAINTS + 4)])
     found = look({"a": ToldHost()}, kubernetes={"a": many}).nodes[0].kubernetes
@@ -136,8 +160,20 @@ def test_a_node_is_at_the_task_that_runs_or_that_comes_first() -> None:
     }
 
 
+def test_tasks_of_one_moment_come_by_name_and_one_without_a_time_comes_first() -> None:
+    hosts = {"a": ToldHost().node("a")}
+    later, sooner = task("a-task", "a", at=1), task("z-task", "a")
+    untimed = msgspec.structs.replace(
+        task("y-task", "a"), metadata=ObjectMeta(name="y-task", creation_timestamp=None)
+    )
+    assert node_details.work([later, sooner], hosts)["a"].name == "z-task"
+    assert node_details.work([later, sooner, untimed], hosts)["a"].name == "y-task"
+    assert node_details.work([task("c", "a"), task("b", "a")], hosts)["a"].name == "b"
+
+
 def test_how_far_a_silent_host_is_with_its_task_nobody_knows() -> None:
     tasks = [task("flip", "a", "Running", "flip"), task("wait", "b")]
+    assert node_details.work(tasks[:1], {}) == {"a": NodeWork(name="flip", phase="Unknown")}, "nor of none"
     hosts = {name: SILENT.node(name) for name in "ab"}
     assert node_details.work(tasks, hosts) == {
         "a": NodeWork(name="flip", phase="Unknown"), "b": NodeWork(name="wait"),

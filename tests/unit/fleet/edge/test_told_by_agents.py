@@ -86,6 +86,22 @@ def test_case(case: dict[str, Any]) -> None:
     assert healthy is (status.phase in ("SingleNode", "MultiNode"))
 
 
+def test_what_was_booted_is_a_condition_where_a_host_tells_of_it() -> None:
+    for boots, status in ((("active", ""), "True"), (("active", "passive"), "False"), (("", ""), None)):
+        hosts = {name: ToldHost(boot=boot) for name, boot in zip("ab", boots, strict=True)}
+        found = conditions.get(look(hosts).conditions, findings.BOOTED_ACTIVE)
+        assert (found.status if found is not None else None) == status, boots
+
+
+def test_where_nothing_is_replicated_one_copy_is_enough() -> None:
+    shipped = profile_of()
+    storage = msgspec.structs.replace(shipped.spec.storage, mode="single")
+    single = msgspec.structs.replace(shipped, spec=msgspec.structs.replace(shipped.spec, storage=storage))
+    hosts = {"a": ToldHost(peers=0), "b": ToldHost(peers=0, resources=())}
+    assert state_of(look(hosts, profile=single).storage) == "Healthy"
+    assert state_of(look(hosts, profile=shipped).storage) == "Unhealthy"
+
+
 def test_where_no_agent_tells_nobody_knows_how_bonds_and_replicas_are() -> None:
     status = look({"a": ToldHost(edge=False)})
     assert (state_of(status.network), state_of(status.storage)) == (NOT_OBSERVED, NOT_OBSERVED)
