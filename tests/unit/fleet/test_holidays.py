@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, tzinfo
 
 import pytest
+from icalendar import Calendar
 
 from nodemanager.fleet.windows import holidays, wall_clock
 from nodemanager.fleet.windows.spans import Span
 
+LIFETIME = Span(datetime(2024, 1, 1, tzinfo=UTC), datetime(2124, 1, 1, tzinfo=UTC))
 LIMITS = Span(datetime(2026, 1, 1, tzinfo=UTC), datetime(2028, 1, 1, tzinfo=UTC))
 PARIS = wall_clock.zone("Europe/Paris")
 
@@ -24,6 +27,13 @@ def calendar(*events: str) -> str:
 
 def days(text: str, limits: Span = LIMITS) -> list[str]:
     return [f"{span.start:%Y-%m-%d}" for span in holidays.events(text, limits, UTC)]
+
+
+def comes(text: str) -> bool:
+    """Tell what is thought of the rule of an event: whether it is kept."""
+    (only,) = Calendar.from_ical(text).events
+    (rule,) = only.rrules
+    return holidays._comes(rule, only.start)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +76,98 @@ def test_every_rule_of_every_event_is_looked_at() -> None:
     for text in (calendar(event(good), event(bad, number=2)), calendar(event(good, bad))):
         with pytest.raises(holidays.BadCalendar, match="recurs SECONDLY"):
             holidays.events(text, LIMITS, UTC)
+
+
+@pytest.mark.parametrize(
+    ("rule", "start"),
+    [
+        pytest.param("FREQ=MONTHLY;BYMONTH=2;BYMONTHDAY=31", "20260302", id="31 February"),
+        pytest.param("FREQ=MONTHLY;BYMONTH=2;BYMONTHDAY=30;UNTIL=20990101", "20260302", id="30, until then"),
+        pytest.param("FREQ=MONTHLY;BYMONTH=2", "20260131", id="February, on the day of the first one"),
+        pytest.param("FREQ=YEARLY;BYMONTH=4", "20260131", id="April, on the day of the first one"),
+        pytest.param(
+            "FREQ=YEARLY;BYYEARDAY=1;BYMONTH=2", "20260302", id="the first day of a year, in February"
+        ),
+        pytest.param("FREQ=MONTHLY;BYDAY=6MO", "20260302", id="the sixth Monday of a month"),
+        pytest.param("FREQ=MONTHLY;BYDAY=MO;BYSETPOS=6", "20260302", id="the sixth of its Mondays"),
+        pytest.param(
+            "FREQ=YEARLY;INTERVAL=2;BYMONTH=2;BYMONTHDAY=29", "20270101", id="29 February of odd years"
+        ),
+        pytest.param(
+            "FREQ=MONTHLY;INTERVAL=12;BYMONTH=4;BYMONTHDAY=1", "20260302", id="April in steps from March"
+        ),
+        pytest.param("freq=yearly;byweekno=1;bymonth=6", "20260302", id="the first week, in June"),
+        pytest.param("FREQ=YEARLY;BYSETPOS=2", "20260302", id="the second of one day of a year"),
+        pytest.param("FREQ=MONTHLY;BYSETPOS=2", "20260302", id="the second of one day of a month"),
+        pytest.param(
+            "FREQ=MONTHLY;INTERVAL=6;BYMONTH=2,8;BYMONTHDAY=1", "20261231", id="never in June and December"
+        ),
+        pytest.param(
+            "FREQ=YEARLY;INTERVAL=4;BYMONTH=2;BYMONTHDAY=29", "20260101", id="two years beside leap years"
+        ),
+    ],
+)
+def test_of_days_that_never_come_the_event_itself_is_left(rule: str, start: str) -> None:
+    text = calendar(event(f"RRULE:{rule}", start=f";VALUE=DATE:{start}"))
+    assert not comes(text)
+    assert days(text, LIFETIME) == [f"{start[:4]}-{start[4:6]}-{start[6:]}"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "start"),
+    [
+        pytest.param("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29", "20240229", id="29 February"),
+        pytest.param(
+            "FREQ=YEARLY;INTERVAL=8;BYMONTH=2;BYMONTHDAY=29", "20240229", id="in every other leap year"
+        ),
+        pytest.param("FREQ=YEARLY;BYMONTH=2", "20240229", id="by the day of the first one"),
+        pytest.param("FREQ=MONTHLY;BYMONTH=1,2", "20260131", id="January has a 31st"),
+        pytest.param("FREQ=YEARLY;BYWEEKNO=53", "20260302", id="a week that most years lack"),
+        pytest.param("FREQ=YEARLY;BYYEARDAY=366", "20260302", id="a day that most years lack"),
+        pytest.param("FREQ=MONTHLY;BYDAY=5FR", "20260302", id="the fifth Friday"),
+        pytest.param(
+            "FREQ=MONTHLY;BYMONTHDAY=29;BYMONTH=2;BYDAY=MO", "20260302", id="29 February, on a Monday"
+        ),
+        pytest.param("FREQ=MONTHLY;INTERVAL=999;BYMONTHDAY=1", "20260302", id="once in a lifetime"),
+        pytest.param("FREQ=MONTHLY;BYMONTH=4;BYMONTHDAY=1", "20260302", id="April, in steps of a month"),
+        pytest.param(
+            "FREQ=MONTHLY;INTERVAL=12;BYMONTH=3;BYMONTHDAY=1", "20260302", id="March in steps from March"
+        ),
+        pytest.param(
+            "FREQ=MONTHLY;INTERVAL=6;BYMONTH=12;BYMONTHDAY=1", "20261231", id="December, from December"
+        ),
+        pytest.param(
+            "FREQ=YEARLY;INTERVAL=2;BYMONTH=2;BYMONTHDAY=29", "20260101", id="29 February of even years"
+        ),
+        pytest.param("FREQ=YEARLY;BYSETPOS=1", "20260302", id="the first of one day of a year"),
+        pytest.param(
+            "FREQ=MONTHLY;BYDAY=MO;BYSETPOS=5;UNTIL=20270101", "20260302", id="the fifth Monday, until then"
+        ),
+    ],
+)
+def test_days_that_come_rarely_are_found(rule: str, start: str) -> None:
+    text = calendar(event(f"RRULE:{rule}", start=f";VALUE=DATE:{start}"))
+    assert comes(text)
+    assert len(days(text, LIFETIME)) > 1
+
+
+def test_a_step_that_is_longer_than_there_are_years_is_none() -> None:
+    text = calendar(event("RRULE:FREQ=MONTHLY;INTERVAL=96000;BYMONTHDAY=2"))
+    assert comes(text)
+    assert days(text, LIFETIME) == ["2026-03-02"]
+
+
+def test_other_rules_of_an_event_stay() -> None:
+    """A rule whose day never comes took a quarter of a second, and 200 of them are allowed."""
+    never, yearly = "RRULE:FREQ=MONTHLY;BYMONTH=2;BYMONTHDAY=31", "RRULE:FREQ=YEARLY"
+    assert days(calendar(event(never, yearly))) == ["2026-03-02", "2027-03-02"]
+
+
+def test_two_hundred_rules_whose_days_never_come_take_no_time() -> None:
+    begun = time.process_time()
+    many = [event("RRULE:FREQ=MONTHLY;BYMONTH=2;BYMONTHDAY=31", number=one) for one in range(200)]
+    assert len(days(calendar(*many))) == 200
+    assert time.process_time() - begun < 10  # it was 50 s
 
 
 @pytest.mark.parametrize(("year", "read"), [(1990, True), (1989, False)])

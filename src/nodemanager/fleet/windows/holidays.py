@@ -6,7 +6,7 @@ A person who may write a ConfigMap must not be able to overload the operator, so
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, time, tzinfo
+from datetime import MAXYEAR, UTC, date, datetime, time, tzinfo
 from typing import TYPE_CHECKING, Any, Final
 
 from nodemanager.fleet.windows import wall_clock
@@ -26,6 +26,10 @@ _PARTS: Final = {
     "YEARLY": frozenset(("BYDAY", "BYMONTHDAY", "BYMONTH", "BYSETPOS", "BYWEEKNO", "BYYEARDAY")),
 }
 """Rules that are supported: none recurs more than daily, and none searches for days that rarely come."""
+_DAYS: Final = frozenset(("BYDAY", "BYMONTHDAY", "BYWEEKNO", "BYYEARDAY"))
+"""Parts that choose days; without one, the day on which an event begins is meant."""
+_CYCLE: Final = {"MONTHLY": 28 * 12, "YEARLY": 28}
+"""Steps after which months or years begin on the same days again, where no century interferes."""
 
 
 class BadCalendar(ValueError):
@@ -45,7 +49,7 @@ def events(text: str, limits: Span, zone: tzinfo) -> list[Span]:
         calendar = Calendar.from_ical(text)
         _check(calendar.events)
         for event in calendar.events:
-            _bound(event, limits.end)
+            _without_days_that_never_come(event)
         found = recurring_ical_events.of(calendar).between(limits.start, limits.end)
         return sorted(_span(event, zone) for event in found)
     except BadCalendar:
@@ -82,17 +86,42 @@ def _check_rule(rule: Mapping[str, Sequence[Any]]) -> None:
         raise BadCalendar(f"an event recurs {said}, which is not read: {', '.join(_PARTS)} are, by days")
 
 
-def _bound(event: Event, end: datetime) -> None:
-    """Limit a rule to the time that is looked at: else the search for a day that never comes has no end."""
-    last = end if isinstance(event.start, datetime) else end.date()
-    for rule in event.rrules:
-        if "COUNT" not in rule:
-            known = rule.get("UNTIL", [last])[0]
-            rule["UNTIL"] = [last if _later(known, last) else known]
+def _without_days_that_never_come(event: Event) -> None:
+    """Take away rules such as 31 February; what they leave is the event itself, once.
+
+    dateutil would look for such a day in every year up to 9999, for each of these events.
+    """
+    kept = [rule for rule in event.rrules if _comes(rule, event.start)]
+    if len(kept) < len(event.rrules):
+        del event["RRULE"]
+        for rule in kept:
+            event.add("RRULE", rule)
 
 
-def _later(one: date | datetime, other: date | datetime) -> bool:
-    return one.timetuple() > other.timetuple()
+def _comes(rule: Mapping[str, Sequence[Any]], start: date) -> bool:
+    """Tell whether a rule has a day at all: then it has one within one cycle, and only that is searched."""
+    often = str(rule["FREQ"][0]).upper()
+    if often not in _CYCLE or not any(part.startswith("BY") for part in rule):
+        return True
+    from dateutil.rrule import rrulestr
+    from icalendar import vRecur
+
+    looked = vRecur({part: value for part, value in rule.items() if part != "UNTIL"})
+    if not _DAYS & looked.keys():
+        looked["BYMONTHDAY"] = [start.day]
+        if often == "YEARLY" and "BYMONTH" not in looked:
+            looked["BYMONTH"] = [start.month]
+    text = looked.to_ical().decode()  # type: ignore[no-untyped-call]
+    late = _late(start, often, max(1, int(rule.get("INTERVAL", [1])[0])))
+    return next(iter(rrulestr(text, dtstart=late)), None) is not None
+
+
+def _late(start: date, often: str, interval: int) -> datetime:
+    """Return the first day of the step of a rule that leaves it one cycle until the last year of all."""
+    step = interval if often == "MONTHLY" else 12 * interval
+    first, end = start.year * 12 + start.month - 1, (MAXYEAR + 1) * 12
+    month = first + max(0, (end - first) // step - _CYCLE[often]) * step
+    return datetime(month // 12, month % 12 + 1, 1)  # noqa: DTZ001  # only days are looked for
 
 
 def _span(event: Event, zone: tzinfo) -> Span:
