@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import math
 import re
 import socket
 import subprocess
@@ -31,6 +32,7 @@ from nodemanager.client.verbs import Client
 from nodemanager.host.process import runner
 from nodemanager.kube import conditions, times
 from nodemanager.kube.core import LEASES
+from nodemanager.runtime import unelected_lease
 
 NAME = "liveness"
 NAMESPACE = operator_account.NAMESPACE
@@ -121,16 +123,17 @@ class Operator:
 
 @dataclass(slots=True)
 class Quiet:
-    """For how long an operator has written nothing, as somebody sees who asks now and then."""
+    """For how long an operator has written nothing but its Lease, which it renews all the time."""
 
     operator: Operator
-    _writes: float = -1.0
+    _writes: float = math.inf
     _since: float = 0.0
 
     def seconds(self) -> float:
         """Look, and return for how long it has been so."""
         now, writes = time.monotonic(), self.operator.writes()
-        if writes != self._writes:
+        renewals = 1 + (now - self._since) / unelected_lease.TIMINGS.retry_period
+        if not 0 <= writes - self._writes <= renewals:
             self._writes, self._since = writes, now
         return now - self._since
 
