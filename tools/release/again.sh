@@ -9,6 +9,18 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 kept=${XDG_CACHE_HOME:-$HOME/.cache}/nodemanager-release/archives
 changed=$(git -C "$root" status --porcelain)
 [[ -z $changed ]] || { echo "cannot build again: what is not committed would be missing: $changed" >&2; exit 1; }
+commit=$(git -C "$root" rev-parse HEAD)
+for target in "$@"; do
+  for file in "$root"/dist/nodemanager-*-"$target"; do
+    [[ -f $file ]] || { echo "cannot build again: dist/ has no program for $target: make release TARGETS=$target" >&2; exit 1; }
+    # As `tools/release/revision.py` packs it; -m 1 is about lines, and a program has few.
+    of=$(LC_ALL=C grep -aom 1 -E 'nodemanager-revision [0-9a-f]{40,64}' "$file" || echo "? unknown")
+    [[ ${of#* } == "$commit" ]] || {
+      echo "cannot build again: ${file##*/} is of commit ${of#* }, and this is $commit: make release TARGETS=$target" >&2
+      exit 1
+    }
+  done
+done
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 git clone --quiet --no-local "$root" "$folder/sources"

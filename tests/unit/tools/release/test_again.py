@@ -12,7 +12,8 @@ import pytest
 TOOL = Path(__file__).parents[4] / "tools/release/again.sh"
 MAKE = """#!/bin/sh
 # Stands for make: -C FOLDER release TARGETS=... SIGNING_KEY= ARGS=--cache ...
-mkdir -p "$2/dist" && cp "$2/source" "$2/dist/nodemanager-0.1.0-linux-amd64"
+mkdir -p "$2/dist" && cat "$2/source" >"$2/dist/nodemanager-0.1.0-linux-amd64"
+echo " nodemanager-revision $(git -C "$2" rev-parse HEAD) clean" >>"$2/dist/nodemanager-0.1.0-linux-amd64"
 echo "$*" >"$2/dist/SHA256SUMS"
 cp "$2/dist/SHA256SUMS" "$SAID" && ls "${6##* }/archives" >>"$SAID"
 """
@@ -30,13 +31,21 @@ def tree(tmp_path: Path) -> Path:
         settings = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false")
         subprocess.run(["git", "-C", str(root), *settings, *argv], timeout=60, check=True)
     (root / "dist").mkdir()
-    (root / "dist/nodemanager-0.1.0-linux-amd64").write_text("a program")
+    built(root, "a program")
     (tmp_path / "cache/nodemanager-release/archives").mkdir(parents=True)
     (tmp_path / "cache/nodemanager-release/archives/zlib.tar.gz").touch()
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/make").write_text(MAKE)
     (tmp_path / "bin/make").chmod(0o755)
     return root
+
+
+def built(tree: Path, text: str, commit: str = "") -> None:
+    """Put there what a first build made."""
+    argv = ["git", "-C", str(tree), "rev-parse", "HEAD"]
+    head = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+    program = tree / "dist/nodemanager-0.1.0-linux-amd64"
+    program.write_text(f"{text} nodemanager-revision {commit or head} clean\n")
 
 
 def again(tree: Path, *targets: str) -> subprocess.CompletedProcess[str]:
@@ -55,7 +64,7 @@ def test_the_same_bytes_are_told_from_others(tree: Path) -> None:
     called, *archives = (tree.parent / "said").read_text().splitlines()
     assert " release TARGETS=linux-amd64 SIGNING_KEY= ARGS=--cache " in called
     assert archives == ["zlib.tar.gz"]
-    (tree / "dist/nodemanager-0.1.0-linux-amd64").write_text("another program")
+    built(tree, "another program")
     done = again(tree, "linux-amd64")
     assert done.returncode == 1
     assert done.stderr.endswith("these are not the same bytes: nodemanager-0.1.0-linux-amd64\n")
@@ -73,9 +82,17 @@ def test_without_any_archive_all_are_fetched_again(tree: Path, there: bool) -> N
     assert len((tree.parent / "said").read_text().splitlines()) == 1
 
 
-def test_one_that_was_not_built_before_is_a_difference(tree: Path) -> None:
+def test_what_dist_lacks_or_has_of_another_commit_is_said_before_an_hour_of_building(tree: Path) -> None:
+    built(tree, "a program", "f" * 40)
+    done = again(tree, "linux-amd64")
+    assert done.returncode == 1
+    assert f"nodemanager-0.1.0-linux-amd64 is of commit {'f' * 40}, and this is" in done.stderr
+    (tree / "dist/nodemanager-0.1.0-linux-amd64").write_text("older than the mark")
+    assert "is of commit unknown, and this is" in again(tree, "linux-amd64").stderr
     (tree / "dist/nodemanager-0.1.0-linux-amd64").unlink()
-    assert again(tree, "linux-amd64").returncode == 1
+    done = again(tree, "linux-amd64")
+    assert (done.returncode, "dist/ has no program for linux-amd64: make release" in done.stderr) == (1, True)
+    assert not (tree.parent / "said").exists()
 
 
 def test_what_cannot_be_compared_is_not_built(tree: Path) -> None:
