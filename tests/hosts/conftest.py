@@ -13,13 +13,15 @@ from support.nspawn import Machine
 
 _HERE = Path(__file__).parent
 _SECONDS = {
-    "test_release_packages.py": 900,
-    "test_deb.py": 250, "test_monday.py": 160, "test_liveness.py": 155, "test_self_update.py": 600,
-    "test_undo.py": 150,
-    "test_realtime.py": 95, "test_chaos.py": 95, "test_liveness_chaos.py": 95, "test_alone.py": 90,
-    "test_agent_bad_input.py": 85, "test_install_service.py": 85, "test_agent_hosts.py": 80,
-    "test_status.py": 80, "test_evil_neighbour.py": 75, "test_package_managers.py": 75,
-    "test_agent_recovery.py": 60,
+    "test_release_packages.py": 900, "test_self_update.py": 600,
+    "test_monday.py": 230, "test_undo.py": 215, "test_liveness.py": 165, "test_deb.py": 120,
+    "test_rollout.py": 115, "test_liveness_chaos.py": 100, "test_evil_neighbour.py": 90,
+    "test_agent_bad_input.py": 90, "test_chaos.py": 85, "test_agent_recovery.py": 85,
+    "test_agent_hosts.py": 75, "test_realtime.py": 70, "test_own_upgrade.py": 70, "test_watchdog.py": 65,
+    "test_package_managers.py": 65, "test_systemd.py": 65, "test_identity.py": 50, "test_status.py": 50,
+    "test_alone.py": 50, "test_install_service.py": 50, "test_unit_watch.py": 40, "test_examples.py": 40,
+    "test_evil_author.py": 40, "test_long_executions.py": 35, "test_deployment_guide.py": 35,
+    "test_image.py": 35,
 }  # fmt: skip
 """How long files take by the clock, of those that take long: they begin first."""
 

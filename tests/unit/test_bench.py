@@ -22,7 +22,7 @@ SMALL = ["informer", "memory", "process", "queue"]
 
 
 def test_a_quick_run_measures_and_says_so(tmp_path: Path) -> None:
-    """What takes seconds; tests/e2e/test_bench.py runs everything."""
+    """What takes seconds; tests/nightly/test_bench.py runs everything."""
     results = tmp_path / "results.json"
     argv = [sys.executable, "-m", "bench", "--quick", "--json", str(results), *SMALL]
     done = subprocess.run(argv, cwd=processes.ROOT, capture_output=True, text=True, timeout=170, check=False)

@@ -1,4 +1,7 @@
-"""The benchmarks, quickly: they run, and say what they measured; that of drift has a test of its own."""
+"""All benchmarks, quickly: they run, and say what they measured; that of drift has a test of its own.
+
+It takes five minutes: those of them that take seconds are in tests/unit/test_bench.py, too.
+"""
 
 from __future__ import annotations
 
