@@ -51,28 +51,38 @@ def by_place(
     """
     in_place = all(link.sequence == first + place for place, link in enumerate(links))
     complete = end is None or end == first + len(links)
-    found = [] if in_place and complete else _misplaced(links, first, end)
+    found = [] if in_place and complete else _misplaced(links, first, before, end)
     if not found or all(one.kind == REORDERED for one in found):
         found += _altered(_in_order(links), before)
     return found
 
 
-def _misplaced(links: Sequence[ChainLink], first: int, end: int | None) -> list[AuditFinding]:
+def _misplaced(
+    links: Sequence[ChainLink], first: int, before: bytes | None, end: int | None
+) -> list[AuditFinding]:
     count = len(links) if end is None else end - first
     numbers = [link.sequence for link in links]
     missing = sorted(set(range(first, first + count)) - set(numbers))
     if end is None and missing:  # a number beyond the end does not prove that all numbers below were there
-        missing = [one for one in missing if one < max(numbers)]
+        missing = [one for one in missing if one < max(numbers) or numbers[one - first] < 0]
     twice = [number for number, times in Counter(numbers).items() if times > 1]
     if len(numbers) == count and missing:  # the count is right, so some records have a wrong number
         changed = [
             place
             for place, number in enumerate(numbers)
-            if number != first + place and first + place in missing
+            if number != first + place
+            and first + place in missing
+            # Where nobody signed how many there are, one with a higher number may come after missing ones.
+            and (end is not None or number < 0 or _follows(links, place, before))
         ]
         if changed:
+            others = [one for one in missing if one - first not in changed]
             return [
-                _one(ALTERED, first + place, "it has another number, or cannot be read") for place in changed
+                *(
+                    _one(ALTERED, first + place, "it has another number, or cannot be read")
+                    for place in changed
+                ),
+                *(_span(DROPPED, low, high, "missing") for low, high in spans(others)),
             ]
     found = [_span(DROPPED, low, high, "missing") for low, high in spans(missing)]
     found += [_one(INSERTED, one, "there is more than one of this number") for one in sorted(twice)]
@@ -81,6 +91,12 @@ def _misplaced(links: Sequence[ChainLink], first: int, end: int | None) -> list[
         found += [_one(INSERTED, one, "no record of this number was signed here") for one in beyond]
     moved = [] if found else [one for place, one in enumerate(numbers) if one != first + place]
     return found + [_span(REORDERED, low, high, "not in their order") for low, high in spans(sorted(moved))]
+
+
+def _follows(links: Sequence[ChainLink], place: int, before: bytes | None) -> bool:
+    """Whether this record is linked to the one in front of it, whatever its number."""
+    last = links[place - 1].leaf if place else before
+    return last is not None and links[place].previous == last.hex()
 
 
 def _in_order(links: Sequence[ChainLink]) -> list[ChainLink]:
