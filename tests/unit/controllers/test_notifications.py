@@ -66,7 +66,7 @@ def test_every_failed_host_is_told_once_also_in_the_next_run_and_after_a_retry()
         nonlocal status
         before = len(status.notices)
         seen = maintenance(status, events=["HostFailed"])
-        status = noticing.noticed(StatusChange(seen, status, decision, None, NOW))
+        status = noticing.noticed(StatusChange(seen, status, decision, None, NOW, enforced=True))
         return [one.message for one in status.notices[before:]]
 
     assert look(failing()) == []
@@ -82,11 +82,14 @@ def test_every_failed_host_is_told_once_also_in_the_next_run_and_after_a_retry()
 
 def test_what_nobody_wants_to_be_told_is_not_written_and_numbers_go_on_when_old_ones_are_forgotten() -> None:
     status = NodeMaintenanceStatus(run=RunState(id="r1"))
-    assert not noticing.noticed(StatusChange(maintenance(status), status, failing("a"), None, NOW)).notices
+    seen = maintenance(status)
+    change = StatusChange(seen, status, failing("a"), None, NOW, enforced=True)
+    assert not noticing.noticed(change).notices
     old = [Notice(number=number) for number in range(1, 21)]
     status = NodeMaintenanceStatus(run=RunState(id="r1"), notices=old)
     seen = maintenance(status, events=["HostFailed"])
-    found = noticing.noticed(StatusChange(seen, status, failing("a"), None, NOW)).notices
+    change = StatusChange(seen, status, failing("a"), None, NOW, enforced=True)
+    found = noticing.noticed(change).notices
     assert (len(found), found[0].number, found[-1].number) == (20, 2, 21)
 
 
