@@ -66,7 +66,7 @@ def _shown(calendar: Calendar, opened: Opened) -> Opening:
 
 def _zone_of(spec: WindowSpec) -> str:
     """Return the time zone for people: that of all schedules, if they agree."""
-    zones = {one.time_zone or spec.time_zone for one in spec.schedules} or {spec.time_zone}
+    zones = {one.time_zone or spec.time_zone for one in spec.schedules}
     return (zones.pop() if len(zones) == 1 else spec.time_zone) or "UTC"
 
 
