@@ -28,6 +28,8 @@ MINUTE = timedelta(minutes=1)
 SHOP, OWN = {"http": {"url": "http://shop/"}}, {"http": {"url": "http://$(host)/"}}
 ASKED = HttpGate(url="http://shop/")
 SILENT = "managednode/web1: its agent is silent"
+NOT_READY = msgspec.convert({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, Node)
+ALIVE: dict[str, Any] = {"conditions": [{"type": "Alive", "status": "True", "reason": "x"}]}
 WELL: dict[str, Any] = {"conditions": [{"type": "Ready", "status": "True", "reason": "x"}]}
 ILL: dict[str, Any] = {
     "conditions": [{"type": "Ready", "status": "False", "reason": "x", "message": "web: no"}]
@@ -96,12 +98,9 @@ def test_a_gate_that_cannot_be_asked_is_named(health: dict[str, Any], named: str
             id="alive",
         ),
         pytest.param({"ready": True}, host(), None, "", id="no Node"),
+        pytest.param({"alive": True}, host(**ALIVE), NOT_READY, "", id="a Node that nobody asks about"),
         pytest.param({"ready": True}, host(), Node(), "", id="a Node that is ready"),
-        pytest.param(
-            {"ready": True}, host(),
-            msgspec.convert({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, Node),
-            "node/web1: not Ready", id="a Node that is not ready",
-        ),
+        pytest.param({"ready": True}, host(), NOT_READY, "node/web1: not Ready", id="a Node, not ready"),
         pytest.param({"configSetsHold": True}, host(**WELL), None, "", id="all is as declared"),
         pytest.param({"configSetsHold": True}, host(**ILL), None, "managednode/web1: web: no", id="not so"),
         pytest.param(
@@ -205,6 +204,20 @@ def test_others_are_asked_for_hosts_that_are_being_proven(one: ManagedNode, aske
     found = list(known(after=[OWN, {"alive": True}, SHOP]).questions_after(hosts, "m"))
     assert found == ([HttpGate(url="http://web1/"), ASKED] if asked else [])
     assert list(known(after=[{"alive": True}]).questions_after(hosts, "m")) == []
+
+
+@pytest.mark.parametrize(
+    ("gate", "asked"),
+    [
+        ({"alive": True}, False),
+        ({"http": {"url": "http://shop/"}}, True),
+        ({"prometheus": {"url": "http://p/", "query": "up"}}, True),
+        ({"object": {"apiVersion": "v1", "kind": "Pod", "name": "db", "cel": "true"}}, True),
+    ],
+)
+def test_gates_about_something_else_are_asked(gate: dict[str, Any], asked: bool) -> None:
+    waits = [HostWait("web1", Reason.GATE_NOT_ASKED)]
+    assert bool(list(known(before=[gate]).questions_before(waits))) is asked
 
 
 def test_an_object_without_a_namespace_is_one_of_that_of_the_maintenance() -> None:
