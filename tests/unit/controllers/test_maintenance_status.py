@@ -198,6 +198,60 @@ def test_why_a_run_stopped_is_said_with_what_to_do() -> None:
     assert "retry monday" in found.message
 
 
+# What its conditions say
+
+
+def told(made: NodeMaintenanceStatus, kind: str) -> tuple[str, str, str]:
+    found = conditions.get(made.conditions, kind)
+    assert found is not None
+    assert found.observed_generation == 3
+    return found.status, found.reason, found.message
+
+
+def test_whether_it_is_valid() -> None:
+    assert told(recorded(maintenance()), "Valid") == ("True", "Good", "")
+    assert told(recorded(maintenance(), problem=WRONG), "Valid") == ("False", "StepsInvalid", "no")
+
+
+def test_whether_it_gets_on() -> None:
+    running = recorded(maintenance(), run=RUN)
+    assert told(running, "Progressing") == ("True", "Running", "")
+    assert told(running, "Complete") == ("False", "Running", "")
+    waiting = recorded(maintenance(), run=RUN, decision=waits(Reason.PAUSED))
+    assert told(waiting, "Progressing")[:2] == ("False", "Paused")
+    assert told(waiting, "Progressing")[2] == waiting.waiting[0].remedy != ""
+    done = recorded(maintenance(OVER, [ONCE]), SETTLED)
+    assert told(done, "Complete") == ("True", "Succeeded", "")
+    assert told(done, "Progressing") == ("False", "Succeeded", "")
+
+
+def test_whether_what_is_enforced_at_all_times_is_so() -> None:
+    plan = RealtimePlan(hash="x", operations=["sshd"])
+    sets = tuple(f"monday-{one}" for one in "abcdef")
+    good = recorded(maintenance(), realtime=RealtimeKept(sets, (), plan, approved=True))
+    named = "see ConfigSet monday-a, monday-b, monday-c, monday-d, monday-e"
+    assert told(good, "RealtimeKept") == ("True", "Kept", named)
+    waiting = recorded(maintenance(), realtime=RealtimeKept(sets, (), plan, approved=False))
+    assert told(waiting, "RealtimeKept")[:2] == ("False", "NotApproved")
+    assert told(waiting, "RealtimeKept")[2].endswith("nodemanager maintenance approve monday")
+    bad = recorded(maintenance(), realtime=RealtimeKept(sets, ("one", "x" * 2000), plan, approved=True))
+    assert told(bad, "RealtimeKept")[:2] == ("False", "NotKept")
+    assert told(bad, "RealtimeKept")[2].startswith("one; xxx")
+    assert len(told(bad, "RealtimeKept")[2]) == 1024
+    none = recorded(maintenance(msgspec.to_builtins(good)))
+    assert conditions.get(none.conditions, "RealtimeKept") is None
+    assert len(none.conditions) == 3
+
+
+def test_a_condition_that_says_the_same_keeps_its_time() -> None:
+    before = msgspec.to_builtins(recorded(maintenance()))
+    for one in before["conditions"]:
+        one["lastTransitionTime"] = BEFORE
+    after = recorded(maintenance(before), problem=WRONG)
+    times = {one.type: one.last_transition_time for one in after.conditions}
+    assert times == {"Valid": AT, "Progressing": BEFORE, "Complete": BEFORE}
+
+
 # What it consists of
 
 
