@@ -297,7 +297,7 @@ async def test_what_cannot_be_followed_is_said_once_and_again_after_it_was_right
     assert [await told(*one) for one in ways] == [1, 0, 1, 0, 1]
     cluster.seen.nodes._remove(ObjectKey("ns", "web1"))
     await cluster.reconcile(ObjectKey("ns", "web1"))
-    assert await told("A") == 1, "it is another host"
+    assert await told("good", "A") == 1, "it is another host"
     cluster.queue.shut_down()
 
 
