@@ -71,7 +71,7 @@ class World:
 
     def approve(self, plan: str, name: str = "a", made: str = AT, namespace: str = "ns", **spec: str) -> None:
         said = {"maintenance": "monday", "planHash": plan, "approver": "jo", **spec}
-        meta = {"name": name, "namespace": namespace, "creationTimestamp": made}
+        meta = {"name": name, "namespace": namespace, "creationTimestamp": made or None}
         one = msgspec.convert({"metadata": meta, "spec": said}, MaintenanceApproval)
         self.have(MAINTENANCE_APPROVALS, name, one, namespace)
 
@@ -425,6 +425,11 @@ def test_approvals_that_do_not_count_are_told_with_the_reason() -> None:
     ]  # fmt: skip
     first = undertaking.refused(maintenance(**strict), plan, enforced, world.caches)
     assert [each.name for each in first] == ["late", "own-too", "own", "old"]
+    undated = maintenance(status={"history": [{"id": "r0", "outcome": "Failed"}]}, **strict)
+    world.approve("before", "undated", made="")
+    assert [each.name for each in undertaking.refused(undated, plan, enforced, world.caches)] == [
+        "late", "own-too", "own", "old", "undated",
+    ]  # fmt: skip
     assert undertaking.refused(one, None, None, world.caches) == []
     for lax in (maintenance(), maintenance(approval={"required": False})):
         assert undertaking.refused(lax, plan, None, world.caches) == []

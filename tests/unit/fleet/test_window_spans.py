@@ -214,6 +214,7 @@ PARIS, TOKYO, NONE = (
         pytest.param([], "", "UTC", id="nobody says one"),
         pytest.param([], "Asia/Tokyo", "Asia/Tokyo", id="that of the window"),
         pytest.param([PARIS], "Asia/Tokyo", "Europe/Paris", id="that of its schedule"),
+        pytest.param([NONE], "Asia/Tokyo", "Asia/Tokyo", id="its schedule says none"),
         pytest.param([PARIS, PARIS], "", "Europe/Paris", id="that of all of them"),
         pytest.param([PARIS, NONE], "Europe/Paris", "Europe/Paris", id="by different words"),
         pytest.param([PARIS, TOKYO], "Asia/Tokyo", "Asia/Tokyo", id="they do not agree"),
@@ -228,6 +229,10 @@ def test_a_window_of_which_people_cannot_be_told_is_shut_also_if_it_is_always_op
     wrong = Calendar(WindowSpec(always=True, time_zone="Europe/Pari"))
     with pytest.raises(ValueError, match='there is no time zone "Europe/Pari"'):
         wrong.opened(MONDAY)
+
+
+def test_a_window_that_never_opens_is_not_open() -> None:
+    assert Calendar(WindowSpec()).opened(MONDAY) is None
 
 
 def test_as_many_openings_are_listed_as_are_asked_for() -> None:

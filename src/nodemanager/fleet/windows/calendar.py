@@ -67,10 +67,11 @@ class Calendar:
         self.zone()  # a window that is always open needs none, but is shut if people cannot be told of it
         found: list[Opened] = []
         for ahead in HORIZONS:
-            known, complete = self._looked(Span(now, now + ahead), count)
+            limit = now + ahead
+            known, complete = self._looked(Span(now, limit), count)
             found = [Opened(one.start, one.end if one.end < complete else None) for one in known]
             endless = bool(found) and found[-1].end is None and ahead >= _ENOUGH
-            if complete < now + ahead or len(found) > count or endless:
+            if complete < limit or len(found) > count or endless:
                 break
         return found[:count]
 
