@@ -1,7 +1,7 @@
 """Fails where a folder has something that no registry knows: `python -m tools.registered`.
 
-A package of the API has kinds, one of controllers has a controller, and a module of fleet that decides
-something has tests of which is known what they notice, or a reason why not.
+A package of the API has kinds, one of controllers has a controller, and a module of fleet or of controllers
+that decides something has tests of which is known what they notice, or a reason why not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nodemanager.api import kinds
 from nodemanager.controllers import assembly
 
 _API, _CONTROLLERS = "src/nodemanager/api", "src/nodemanager/controllers"
-_ENGINES, _TABLE = "src/nodemanager/fleet", "tools/mutants.toml"
+_ENGINES, _TABLE = ("src/nodemanager/fleet", _CONTROLLERS), "tools/mutants.toml"
 DECIDES: Final = 10
 """With so many branches, a module decides something."""
 
@@ -55,7 +55,8 @@ def untried(root: Path) -> list[str]:
     tried, spared = table["modules"], table["spared"]
     counts = {
         path.relative_to(root / "src/nodemanager").with_suffix("").as_posix(): branches(path.read_text())
-        for path in sorted((root / _ENGINES).rglob("*.py"))
+        for folder in _ENGINES
+        for path in sorted((root / folder).rglob("*.py"))
     }
     engines = {name: count for name, count in counts.items() if count >= DECIDES}
     return [

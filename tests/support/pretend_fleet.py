@@ -51,6 +51,8 @@ class PretendFleet:
         self.down = False
         self.conflicts = 0
         """How many writes are refused because somebody else was faster."""
+        self.gone: set[str] = set()
+        """Hosts that the API does not have any more, and the cache still shows."""
         self.writes: list[tuple[float, str, dict[str, Any]]] = []
         self.reads = 0
         self.events: list[dict[str, Any]] = []
@@ -147,6 +149,8 @@ class PretendFleet:
         return self._patch(name, json.loads(request.body))
 
     def _patch(self, host: str, body: dict[str, Any]) -> Answer:
+        if host in self.gone:
+            return Answer(404, status_body(404, "NotFound"))
         found = self.node(host)
         if self.conflicts or body["metadata"]["resourceVersion"] != found.metadata.resource_version:
             self.conflicts = max(self.conflicts - 1, 0)

@@ -165,6 +165,15 @@ def test_only_hosts_that_said_something_are_judged_again(monkeypatch: pytest.Mon
     assert asked == [50, 1, 50]
 
 
+def test_a_host_that_is_gone_takes_no_memory() -> None:
+    hosts, known = [node("h0"), node("h1")], ChangingHosts(cast("Any", Sets()))
+    known.of("x", hosts)
+    known.forget(Change(ObjectKey("x", "h0"), hosts[0], hosts[0]))
+    known.forget(Change(ObjectKey("x", "h1"), hosts[1], None))
+    known.forget(Change(ObjectKey("y", "h0"), hosts[0], None))
+    assert [list(one) for one in known._found.values()] == [["h0"]]
+
+
 def test_ten_thousand_hosts_are_asked_about_in_a_moment() -> None:
     hosts, known = [node(f"h{number}") for number in range(10_000)], ChangingHosts(cast("Any", Sets()))
     began = time.process_time()

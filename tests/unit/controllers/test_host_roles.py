@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -22,9 +23,8 @@ from nodemanager.client.calls import Selection
 from nodemanager.client.http.transport import Request
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import assembly, host_roles, registration
-from nodemanager.controllers.host_roles.roles import HostRoles, RoleSources
+from nodemanager.controllers.host_roles.roles import RoleSources
 from nodemanager.controllers.registration import Caches
-from nodemanager.fleet.tasks import lookup
 from nodemanager.kube.core import ROLE_BINDINGS, ROLES, Role, RoleBinding
 from nodemanager.kube.objects import ObjectKey, ObjectMeta, Resource
 from nodemanager.kube.rbac import escalation
@@ -47,11 +47,20 @@ def of_revision(secret: str) -> ConfigSetRevision:
     return msgspec.convert({"metadata": {"name": secret, "namespace": "ns"}, "spec": spec}, ConfigSetRevision)
 
 
+def of_set(name: str, *secrets: str, **labels: str) -> ConfigSet:
+    """A set that reads Secrets."""
+    meta = {"name": name, "namespace": "ns", "labels": labels or {"a": "b"}}
+    files = [{"path": "/x", "template": "x", "secretRefs": list(secrets)}]
+    return msgspec.convert({"metadata": meta, "spec": {"files": files}}, ConfigSet)
+
+
 class Cluster:
     """A transport that stores Roles and bindings, and the operator that writes them."""
 
     def __init__(self) -> None:
         self.writes: list[str] = []
+        self.goes = False
+        """Whether its namespace is being deleted."""
         client = Client(self)
         here = Selection("ns")
         self.seen = RoleSources(
@@ -59,20 +68,25 @@ class Cluster:
             Cache(client, MANAGED_NODES, here), Cache(client, NODE_TASKS, here), Cache(client, ROLES, here),
             Cache(client, ROLE_BINDINGS, here),
         )  # fmt: skip
-        self.seen.tasks.add_index(lookup.BY_NODE, lookup.by_node)
         self.queue: WorkQueue[ObjectKey] = WorkQueue("hostrole", metrics=Registry())
-        self.keeper = HostRoles(client, self.seen, Inline())
         found: dict[Resource[Any], Cache[Any]] = {
             CONFIG_SETS: self.seen.config_sets, CONFIG_SET_REVISIONS: self.seen.revisions,
             MANAGED_NODES: self.seen.nodes,
             NODE_TASKS: self.seen.tasks, ROLES: self.seen.roles, ROLE_BINDINGS: self.seen.bindings,
         }  # fmt: skip
-        registration.connect(host_roles.REGISTRATION.watches, Caches("hostrole", found), self.queue)
+        caches = Caches("hostrole", found)
+        context = SimpleNamespace(client=client, caches=caches, renderer=Inline())
+        self.reconcile = host_roles.REGISTRATION.build(cast("Any", context))
+        registration.connect(host_roles.REGISTRATION.watches, caches, self.queue)
 
     async def send(self, request: Request) -> Answer:
         obj = json.loads(request.body)
         key = ObjectKey("ns", obj["metadata"]["name"])
         self.writes.append(f"{obj['kind']} {key.name}")
+        if "force=true" not in request.target:
+            return Answer(409, b'{"kind": "Status", "reason": "Conflict", "message": "somebody owns it"}')
+        if self.goes:
+            return Answer(404, b'{"kind": "Status", "reason": "NotFound", "message": "no namespace"}')
         if obj["kind"] == "Role":
             obj["rules"] = obj["rules"] or None  # as kube-apiserver says that there are none
             self.seen.roles._put(key, msgspec.convert(obj, Role))
@@ -91,10 +105,7 @@ class Cluster:
         self.seen.nodes._put(ObjectKey("ns", name), msgspec.convert(body, ManagedNode))
 
     def put_set(self, name: str, *secrets: str, **labels: str) -> None:
-        meta = {"name": name, "namespace": "ns", "labels": labels or {"a": "b"}}
-        files = [{"path": "/x", "template": "x", "secretRefs": list(secrets)}]
-        body = {"metadata": meta, "spec": {"files": files}}
-        self.seen.config_sets._put(ObjectKey("ns", name), msgspec.convert(body, ConfigSet))
+        self.seen.config_sets._put(ObjectKey("ns", name), of_set(name, *secrets, **labels))
 
     def put_staged(self, name: str, **revisions: str) -> None:
         """Put a set in stages: which Secret its stable, next and refused revision reads."""
@@ -132,7 +143,7 @@ class Cluster:
         await asyncio.sleep(1)
         while len(self.queue):
             key = await self.queue.get()
-            await self.keeper.reconcile(key)
+            await self.reconcile(key)
             self.queue.done(key)
             await asyncio.sleep(0.2)
         return list(self.writes)
@@ -202,6 +213,107 @@ async def test_hosts_keep_rights_that_follow_from_a_revision_which_is_not_here(
 
 
 @virtual_time.test
+async def test_a_set_counts_as_it_is_before_its_stages_begin_and_after_they_were_given_up() -> None:
+    cluster = Cluster()
+    cluster.put_node("web1")
+    cluster.put_revision("old")
+    old = msgspec.to_builtins(configsetrevision.reference(of_revision("old")))
+    key = ObjectKey("ns", "set")
+    for strategy, rollout in (("Staged", None), ("AllAtOnce", {"stable": old})):
+        body = msgspec.to_builtins(of_set("set", strategy.lower()))
+        body["spec"]["rollout"] = {"strategy": strategy}
+        body["status"] = {"rollout": rollout}
+        cluster.seen.config_sets._put(key, msgspec.convert(body, ConfigSet))
+        await cluster.settle()
+        assert cluster.secrets("web1") == [strategy.lower()]
+    elsewhere = msgspec.convert({**body, "metadata": {**body["metadata"], "labels": {"a": "c"}}}, ConfigSet)
+    cluster.seen.config_sets._put(key, elsewhere)
+    await cluster.settle()
+    assert cluster.secrets("web1") == []
+    cluster.queue.shut_down()
+
+
+@virtual_time.test
+async def test_a_host_that_was_granted_nothing_waits_for_a_revision_without_rights() -> None:
+    cluster = Cluster()
+    cluster.put_node("web1")
+    cluster.put_set("set", "secret")
+    await cluster.settle()
+    cluster.put_set("set")
+    await cluster.settle()
+    cluster.put_staged("staged", stable="one")
+    cluster.put_set("other", "more")
+    await cluster.settle()
+    assert cluster.secrets("web1") == ["more"]
+    cluster.queue.shut_down()
+
+
+@virtual_time.test
+async def test_what_is_declared_in_another_namespace_grants_nothing() -> None:
+    cluster = Cluster()
+    cluster.put_node("web1")
+    far = of_set("far", "their")
+    far = msgspec.structs.replace(far, metadata=msgspec.structs.replace(far.metadata, namespace="elsewhere"))
+    cluster.seen.config_sets._put(ObjectKey("elsewhere", "far"), far)
+    steps = [{"name": "a", **program("db")}]
+    body = {"metadata": {"name": "t", "namespace": "elsewhere"}, "spec": {"nodeName": "web1", "steps": steps}}
+    cluster.seen.tasks._put(ObjectKey("elsewhere", "t"), msgspec.convert(body, NodeTask))
+    assert await cluster.settle() == []
+    cluster.queue.shut_down()
+
+
+@virtual_time.test
+async def test_a_binding_is_put_right_and_a_namespace_that_goes_ends_nothing() -> None:
+    cluster = Cluster()
+    cluster.put_node("web1")
+    cluster.put_set("set", "secret")
+    assert len(await cluster.settle()) == 2
+    key = ObjectKey("ns", "nodemanager-web1-references")
+    bound = cluster.seen.bindings.get(key)
+    assert bound is not None
+    cluster.seen.bindings._put(key, msgspec.structs.replace(bound, subjects=[]))
+    assert await cluster.settle() == ["RoleBinding nodemanager-web1-references"]
+    assert cluster.seen.bindings.get(key) == bound
+    cluster.goes = True
+    cluster.put_set("set", "another")
+    assert await cluster.settle() == ["Role nodemanager-web1-references"]
+    cluster.queue.shut_down()
+
+
+@virtual_time.test
+async def test_what_cannot_be_followed_is_said_once_and_again_after_it_was_right(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = Cluster()
+
+    async def told(*secrets: str) -> int:
+        before = len(caplog.messages)
+        cluster.put_set("set", *secrets)
+        cluster.put_node("web1", status={"agentVersion": str(before)})
+        await cluster.settle()
+        return sum("references that cannot be followed" in one for one in caplog.messages[before:])
+
+    ways = (("A",), ("A",), ("good", "A"), ("good",), ("good", "A"))
+    assert [await told(*one) for one in ways] == [1, 0, 1, 0, 1]
+    cluster.seen.nodes._remove(ObjectKey("ns", "web1"))
+    await cluster.reconcile(ObjectKey("ns", "web1"))
+    assert await told("good", "A") == 1, "it is another host"
+    cluster.queue.shut_down()
+
+
+@virtual_time.test
+async def test_a_revision_that_cannot_be_used_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Cluster()
+    cluster.put_revision("one", forged=True)
+    cluster.put_staged("set", stable="one")
+    for name in ("web1", "web2"):
+        cluster.put_node(name)
+    await cluster.settle()
+    assert sum("hosts keep the rights" in one for one in caplog.messages) == 1
+    cluster.queue.shut_down()
+
+
+@virtual_time.test
 async def test_hosts_may_read_what_all_revisions_need_that_they_may_have() -> None:
     cluster = Cluster()
     cluster.put_node("web1")
@@ -241,6 +353,10 @@ async def test_a_revision_is_decoded_once_for_all_hosts_and_not_for_others(
         cluster.put_node(f"host{number}")
     await cluster.settle()
     assert decoded == ["one"]
+    cluster.put_revision("two")
+    cluster.put_staged("set", stable="one", next="two")
+    await cluster.settle()
+    assert decoded == ["one", "two"]
     cluster.queue.shut_down()
 
 

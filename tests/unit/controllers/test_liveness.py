@@ -5,13 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable
+from typing import Any
 
 import pytest
 
 from nodemanager.agent.report.heartbeat import DURATION, INTERVAL
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode, ManagedNodeStatus
+from nodemanager.controllers.liveness import watcher
+from nodemanager.controllers.registration import Caches, Wake
 from nodemanager.kube import conditions
+from nodemanager.kube.conditions import Condition
+from nodemanager.kube.core import Lease
+from nodemanager.kube.objects import ObjectKey, ObjectMeta
+from nodemanager.runtime.cache import Cache, Change
 from support import virtual_time
-from support.pretend_fleet import PretendFleet
+from support.pretend_fleet import NAMESPACE, PretendFleet
 
 LATEST = 1.5 * DURATION
 """By then a host that fell silent has to be marked."""
@@ -78,6 +86,8 @@ async def test_a_silent_host_is_marked_in_time_and_its_return_at_once() -> None:
         assert fleet.node("a").status.last_seen is None
     assert [host for _, host, _ in fleet.writes].count("a") == 3
     assert reasons(fleet) == [("a", "HostSilent"), ("a", "HostBack")]
+    said = fleet.events[-1]["message"]
+    assert said.startswith("a sign of life again, the first since 20"), "when it was last heard"
 
 
 @virtual_time.test
@@ -142,6 +152,71 @@ async def test_a_lease_that_is_deleted_says_nothing_any_more() -> None:
 
 
 @virtual_time.test
+async def test_a_host_that_is_made_anew_has_its_time_like_a_new_one() -> None:
+    fleet = PretendFleet()
+    fleet.join("a")
+    async with watched(fleet):
+        await asyncio.sleep(LATEST)
+        assert fleet.condition("a") == "Unknown"
+        fleet.nodes._remove(ObjectKey(NAMESPACE, "a"))
+        await asyncio.sleep(LATEST)
+        fleet.join("a")
+        await asyncio.sleep(DURATION - 1)
+        assert fleet.condition("a") == ""
+        await asyncio.sleep(LATEST - DURATION + 1)
+        assert fleet.condition("a") == "Unknown"
+
+
+def host(alive: str = "", **fields: str) -> ManagedNode:
+    said = [Condition(type="Alive", status=alive)] if alive else []
+    meta = ObjectMeta(name="a", namespace="ns", **fields)  # type: ignore[arg-type]
+    return ManagedNode(meta, status=ManagedNodeStatus(conditions=said))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wakes"),
+    [
+        (None, host(), True),
+        (host(), None, True),
+        (host(), host(resource_version="2"), False),
+        (host("True"), host("True"), False),
+        (host("True"), host("False"), True),
+        (host("True"), host(), True),
+    ],
+)
+def test_a_host_is_looked_at_when_its_mark_is_another(
+    old: ManagedNode | None, new: ManagedNode | None, wakes: bool
+) -> None:
+    key = ObjectKey("ns", "a")
+    found = list(watcher.on_node(Change(key, old, new), Caches("liveness", {})))
+    assert found == ([Wake(key)] if wakes else [])
+
+
+@pytest.mark.parametrize(
+    ("lease", "mark", "renewed", "gone"),
+    [
+        ("nodemanager-a", "True", False, True),
+        ("nodemanager-a", "False", True, True),
+        ("nodemanager-a", "Unknown", True, True),
+        ("nodemanager-a", "", True, True),
+        ("nodemanager-b", "False", False, False),
+        ("nodemanager-operator", "False", False, False),
+        ("other", "False", False, False),
+    ],
+)
+def test_a_lease_wakes_a_host_that_is_not_known_to_live_and_one_that_has_none_any_more(
+    lease: str, mark: str, renewed: bool, gone: bool
+) -> None:
+    none: Any = None
+    nodes: Cache[ManagedNode] = Cache(none, MANAGED_NODES)
+    nodes._put(ObjectKey("ns", "a"), host(mark))
+    caches = Caches("liveness", {MANAGED_NODES: nodes})
+    for new, wakes in ((Lease(), renewed), (None, gone)):
+        found = list(watcher.on_lease(Change(ObjectKey("ns", lease), Lease(), new), caches))
+        assert found == ([Wake(ObjectKey("ns", "a"))] if wakes else [])
+
+
+@virtual_time.test
 async def test_a_restarted_operator_waits_before_it_judges() -> None:
     fleet = PretendFleet()
     fleet.join("dead", "alive")
@@ -152,10 +227,11 @@ async def test_a_restarted_operator_waits_before_it_judges() -> None:
         assert fleet.condition("alive") == "True"
         await asyncio.sleep(LATEST)
         assert fleet.condition("dead") == "False"
-    told = len(fleet.writes)
+    told, read = len(fleet.writes), fleet.reads
     async with watched(fleet, "alive"):
         await asyncio.sleep(600)
     assert len(fleet.writes) == told
+    assert fleet.reads == read, "of a host that is known to be silent nobody asks"
 
 
 @virtual_time.test
@@ -173,6 +249,82 @@ async def test_an_outage_of_the_api_silences_nobody() -> None:
 
 
 @virtual_time.test
+async def test_a_host_has_all_its_time_again_after_its_renewals_could_not_be_seen() -> None:
+    """The API was away while it was alive: it is to be heard once more before it counts as silent."""
+    fleet = PretendFleet()
+    fleet.join("a")
+    async with watched(fleet):
+        for stamp in ("first", "second"):
+            fleet.renew("a", stamp=stamp)
+            await asyncio.sleep(INTERVAL)
+        await fleet.outage(1.4 * DURATION - INTERVAL - 1)
+        await asyncio.sleep(INTERVAL)
+        fleet.renew("a", stamp="third")
+        await asyncio.sleep(1)
+        assert fleet.condition("a") == "True"
+    assert len(fleet.writes) == 1
+
+
+@virtual_time.test
+async def test_a_host_has_all_its_time_again_after_nobody_could_be_asked_about_it() -> None:
+    """The watch did not notice that the API was away."""
+    fleet = PretendFleet()
+    fleet.join("a")
+    async with watched(fleet):
+        for stamp in ("first", "second"):
+            fleet.renew("a", stamp=stamp)
+            await asyncio.sleep(INTERVAL)
+        await asyncio.sleep(1.4 * DURATION - INTERVAL - 1)
+        fleet.down = True
+        await asyncio.sleep(10)
+        fleet.down = False
+        await asyncio.sleep(2 * INTERVAL)
+        assert fleet.condition("a") == "True"
+    assert len(fleet.writes) == 1
+    assert not fleet.events
+
+
+@virtual_time.test
+async def test_a_lease_that_is_gone_and_of_which_nothing_was_heard_says_nothing_any_more() -> None:
+    fleet = PretendFleet()
+    fleet.join("a")
+    async with watched(fleet):
+        for stamp in ("first", "second"):
+            fleet.renew("a", stamp=stamp)
+            await asyncio.sleep(INTERVAL)
+        del fleet.leases_stored["a"]
+        await asyncio.sleep(3 * LATEST)
+        assert fleet.condition("a") == "Unknown"
+    assert not fleet.events
+
+
+@virtual_time.test
+async def test_a_silent_host_whose_lease_is_deleted_is_not_back() -> None:
+    fleet = PretendFleet()
+    fleet.join("a")
+    async with watched(fleet):
+        fleet.renew("a")
+        await asyncio.sleep(LATEST)
+        assert fleet.condition("a") == "False"
+        fleet.delete_lease("a")
+        await asyncio.sleep(LATEST)
+        assert fleet.condition("a") == "Unknown"
+    assert reasons(fleet) == [("a", "HostSilent")]
+
+
+@virtual_time.test
+async def test_of_a_host_that_is_gone_nothing_is_told() -> None:
+    fleet = PretendFleet()
+    fleet.join("a")
+    fleet.renew("a")
+    fleet.gone = {"a"}
+    async with watched(fleet):
+        await asyncio.sleep(LATEST)
+    assert not fleet.writes
+    assert not fleet.events
+
+
+@virtual_time.test
 async def test_a_watch_that_is_late_silences_nobody() -> None:
     """The Lease is asked for before somebody is marked: what hangs may be our own watch."""
     fleet = PretendFleet()
@@ -184,6 +336,8 @@ async def test_a_watch_that_is_late_silences_nobody() -> None:
             fleet.renew("a", stamp=f"renewal {number}", seen=False)
         assert fleet.condition("a") == "True"
         assert fleet.reads > 0
+    assert len(fleet.writes) == 1
+    assert not fleet.events
 
 
 @virtual_time.test
@@ -210,6 +364,9 @@ async def test_hosts_are_counted_by_what_is_known() -> None:
     assert 'nodemanager_hosts{state="silent"} 1' in text
     assert 'nodemanager_hosts{state="unknown"} 2' in text
     assert 'nodemanager_hosts{state="held"} 0' in text
+    held = {"conditions": [{"type": "Held", "status": "True", "reason": "x"}]}
+    fleet._store_node({"metadata": {"name": "b", "namespace": NAMESPACE}, "status": held})
+    assert 'nodemanager_hosts{state="held"} 1' in fleet.registry.render()
 
 
 @virtual_time.test

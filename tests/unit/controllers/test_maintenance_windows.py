@@ -60,6 +60,52 @@ def test_shut_with_a_remark() -> None:
     assert status.next[0].remark == "the clock is turned meanwhile: it closes at 04:00"
 
 
+@pytest.mark.parametrize(
+    ("spec", "local"),
+    [
+        pytest.param(WindowSpec(always=True), "Sun 2026-11-15 12:00 UTC and on", id="no zone"),
+        pytest.param(
+            WindowSpec(always=True, time_zone="Europe/Paris"), "Sun 2026-11-15 13:00 CET and on", id="its own"
+        ),
+        pytest.param(
+            WindowSpec(
+                schedules=[
+                    WindowSchedule(weekdays=["Mon"], start="06:00", duration="1h", time_zone="Europe/Paris"),
+                    WindowSchedule(weekdays=["Tue"], start="06:00", duration="1h"),
+                ],
+                time_zone="Asia/Tokyo",
+            ),
+            "Mon 2026-11-16 14:00 to 15:00 JST", id="schedules of two zones",
+        ),
+        pytest.param(
+            WindowSpec(
+                schedules=[
+                    WindowSchedule(weekdays=["Mon"], start="06:00", duration="1h", time_zone="Europe/Paris"),
+                    WindowSchedule(weekdays=["Tue"], start="06:00", duration="1h"),
+                ]
+            ),
+            "Mon 2026-11-16 05:00 to 06:00 UTC", id="one without",
+        ),
+    ],
+)  # fmt: skip
+def test_people_read_its_openings_in_their_zone(spec: WindowSpec, local: str) -> None:
+    status = judging.judge(window(spec), {}, at("2026-11-15T12:00:00Z"))
+    assert status.next[0].local == local
+
+
+def test_one_without_an_end_is_open_for_good() -> None:
+    status = judging.judge(window(WindowSpec(always=True)), {}, at("2026-11-16T06:00:00Z"))
+    assert (status.open, status.closes_at, status.opens_at, len(status.next)) == (True, None, None, 1)
+    assert status.next[0].end is None
+
+
+def test_at_the_moment_when_it_opens_it_is_open() -> None:
+    opened = judging.judge(window(MONDAY), {}, at("2026-11-16T05:00:00Z"))
+    shut = judging.judge(window(MONDAY), {}, at("2026-11-16T04:59:59Z"))
+    assert (opened.open, opened.opens_at) == (True, "2026-11-23T05:00:00Z")
+    assert (shut.open, shut.opens_at) == (False, "2026-11-16T05:00:00Z")
+
+
 def test_one_that_never_opens_again_says_so() -> None:
     status = judging.judge(
         window(WindowSpec(always=True, valid_until="2026-01-01T00:00:00Z")), {}, at("2026-11-16T06:00:00Z")

@@ -21,7 +21,7 @@ from nodemanager.api.maintenance.maintenance_status import (
     RealtimePlan,
     RunState,
 )
-from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
+from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES, NodeMaintenance
 from nodemanager.api.maintenance.notifications import Notification
 from nodemanager.client.http.posting import Address, NotDelivered
 from nodemanager.controllers.node_maintenances.status import noticing
@@ -66,7 +66,7 @@ def test_every_failed_host_is_told_once_also_in_the_next_run_and_after_a_retry()
         nonlocal status
         before = len(status.notices)
         seen = maintenance(status, events=["HostFailed"])
-        status = noticing.noticed(StatusChange(seen, status, decision, None, NOW))
+        status = noticing.noticed(StatusChange(seen, status, decision, None, NOW, enforced=True))
         return [one.message for one in status.notices[before:]]
 
     assert look(failing()) == []
@@ -82,11 +82,14 @@ def test_every_failed_host_is_told_once_also_in_the_next_run_and_after_a_retry()
 
 def test_what_nobody_wants_to_be_told_is_not_written_and_numbers_go_on_when_old_ones_are_forgotten() -> None:
     status = NodeMaintenanceStatus(run=RunState(id="r1"))
-    assert not noticing.noticed(StatusChange(maintenance(status), status, failing("a"), None, NOW)).notices
+    seen = maintenance(status)
+    change = StatusChange(seen, status, failing("a"), None, NOW, enforced=True)
+    assert not noticing.noticed(change).notices
     old = [Notice(number=number) for number in range(1, 21)]
     status = NodeMaintenanceStatus(run=RunState(id="r1"), notices=old)
     seen = maintenance(status, events=["HostFailed"])
-    found = noticing.noticed(StatusChange(seen, status, failing("a"), None, NOW)).notices
+    change = StatusChange(seen, status, failing("a"), None, NOW, enforced=True)
+    found = noticing.noticed(change).notices
     assert (len(found), found[0].number, found[-1].number) == (20, 2, 21)
 
 
@@ -146,6 +149,45 @@ def test_a_template_is_the_whole_body_of_a_webhook(template: str, body: bytes, k
     assert sent(pending(template)) == Message(body, kind)
 
 
+@pytest.mark.parametrize(
+    ("kind", "template", "wanted"),
+    [
+        ("webhook", "", {
+            "apiVersion": NODE_MAINTENANCES.api_version, "kind": "Notification", "id": "u-1-3",
+            "event": "RunStarted", "maintenance": "monday", "namespace": "fleet", "run": "r1", "at": "",
+            "message": "a < b", "text": "fleet/monday: RunStarted: a < b",
+            "hosts": dict.fromkeys(("total", "waiting", "running", "succeeded", "failed", "skipped"), 0),
+        }),
+        ("mail", "", {
+            "id": "u-1-3", "to": ["ops@example.org"], "subject": "[nodemanager] fleet/monday: RunStarted",
+            "text": "fleet/monday: RunStarted: a < b",
+        }),
+        ("mail", "{{ .message }}", {
+            "id": "u-1-3", "to": ["ops@example.org"], "subject": "[nodemanager] fleet/monday: RunStarted",
+            "text": "a < b",
+        }),
+        ("slack", "", {"text": "fleet/monday: RunStarted: a &lt; b"}),
+    ],
+)  # fmt: skip
+def test_what_each_kind_of_receiver_gets(kind: str, template: str, wanted: dict[str, Any]) -> None:
+    assert json.loads(sent(pending(template, kind, "a < b")).body) == wanted
+
+
+def test_a_receiver_is_told_when_it_was_and_of_how_many_hosts() -> None:
+    one = pending()
+    notice = msgspec.structs.replace(
+        one.notice, at="2027-01-31T12:00:00Z", hosts=HostCounts(total=4, failed=1)
+    )
+    found = messages.fields(maintenance(NodeMaintenanceStatus()), one._replace(notice=notice))
+    assert (found["at"], found["hosts"]["total"], found["hosts"]["failed"]) == ("2027-01-31T12:00:00Z", 4, 1)
+
+
+def test_a_long_text_is_cut_off() -> None:
+    assert (
+        len(json.loads(sent(pending(kind="slack", message="x" * 10_000)).body)["text"]) == messages.MAX_TEXT
+    )
+
+
 def test_in_a_chat_nothing_of_ours_mentions_anybody() -> None:
     loud = "<!channel> & <https://x|y>"
     quiet = "&lt;!channel&gt; &amp; &lt;https://x|y&gt;"
@@ -182,6 +224,20 @@ def test_what_we_wrote_counts_until_the_status_has_it() -> None:
     found = due.known(maintenance(status), {"ops": Delivery(name="ops", number=2)})
     assert found == {"ops": Delivery(name="ops", number=2)}
     assert due.known(maintenance(status), {"ops": Delivery(name="ops")})["ops"].number == 1
+    first = {"ops": Delivery(name="ops", number=1)}
+    assert due.known(maintenance(NodeMaintenanceStatus()), first) == first
+    shown = Delivery(name="ops", number=1, failure="it answers 500")
+    again = NodeMaintenanceStatus(deliveries=[shown])
+    assert due.known(maintenance(again), {"ops": Delivery(name="ops", number=1)})["ops"] == shown
+    tried = Delivery(name="ops", number=1, tries=1)
+    assert due.known(maintenance(again), {"ops": tried})["ops"] == tried
+
+
+def test_a_receiver_that_was_removed_is_remembered_while_there_are_notices_for_it() -> None:
+    gone = Delivery(name="gone", number=1)
+    for to, found in ((["ops"], {}), (["ops", "gone"], {"gone": gone})):
+        status = NodeMaintenanceStatus(deliveries=[gone], notices=[Notice(number=1, to=to)])
+        assert due.known(maintenance(status), {}) == found
 
 
 # Sending

@@ -89,7 +89,7 @@ async def test_calendars_are_read_once_a_minute_or_when_the_window_changes() -> 
     given = config_set(window_ref=LocalReference(name="nights"))
     windows = cast("dict[ObjectKey, MaintenanceWindow]", gates.windows)
     nights = ObjectKey("x", "nights")
-    for second, times_read in ((0, 1), (59, 1), (60, 2), (0, 3)):  # at last, the clock was set back
+    for second, times_read in ((0, 1), (0, 1), (59, 1), (60, 2), (0, 3)):  # at last, the clock was set back
         found = await gates.read(asked_alone(given), [], [], NOW + timedelta(seconds=second))
         assert found.window is not None
         assert (found.window.problem, found.window.view.open, len(read)) == (None, True, times_read)

@@ -77,6 +77,25 @@ def test_nodes_that_cannot_be_read_are_not_taken_for_ready() -> None:
     assert found.reason == "GateForbidden"
 
 
+def test_only_gates_about_nodes_want_them_to_be_read() -> None:
+    found = health(HealthGate(http=SHOP), refused="nodes is forbidden").finding({SHOP: GateAnswer(NOW)}, NOW)
+    assert found is None
+
+
+def test_a_gate_that_cannot_be_asked_is_wrong_whatever_was_answered() -> None:
+    wrong = HttpGate(url="http://u:p@x/")
+    found = health(HealthGate(http=wrong)).finding({wrong: GateAnswer(NOW, "answered 401")}, NOW)
+    assert found is not None
+    assert found.reason == "GateInvalid"
+
+
+def test_a_question_is_called_as_people_call_its_gate() -> None:
+    named = health(HealthGate(http=SHOP, name="the shop"))
+    found = named.finding({SHOP: GateAnswer(NOW, "answered 500, not 200")}, NOW)
+    assert found is not None
+    assert found.said == "the shop: answered 500, not 200"
+
+
 def test_a_no_is_worth_more_than_no_answer() -> None:
     both = health(HealthGate(http=SHOP), HealthGate(http=HttpGate(url="http://db/"), timeout="1m"))
     no = GateAnswer(NOW, "answered 500, not 200")
@@ -170,6 +189,26 @@ def test_when_a_proof_begins(phase: str, reason: str, stage: int, wanted: dateti
     if stage == 0:  # the first stage has grown since, and some hosts have the change
         some = msgspec.structs.replace(here, threshold=1)
         assert proof_since(some) == NOW + timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason", "begun", "asked"),
+    [
+        (SOAKING, "Soaking", True, True),
+        (WAITING, "GateFails", False, True),
+        (WAITING, "GateForbidden", True, True),
+        (WAITING, "WindowClosed", False, False),
+        (WAITING, "WindowClosed", True, True),
+        (PROGRESSING, "HostsUnproven", True, False),
+        (UNDOING, "HostsReturning", True, False),
+    ],
+)
+def test_gates_are_asked_while_their_answers_matter(
+    phase: str, reason: str, begun: bool, asked: bool
+) -> None:
+    """While something else keeps the first hosts from the change, there is nothing to ask about."""
+    here = RolloutStatus(phase=phase, reason=reason, threshold=1 if begun else 0)
+    assert is_asked_for(here) is asked
 
 
 def test_a_part_that_waits_for_something_else_is_not_told_anew_at_every_answer() -> None:

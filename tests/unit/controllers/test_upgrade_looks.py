@@ -99,6 +99,8 @@ LATER, DRAINED = "2026-11-18T03:00:00Z", "2026-11-18T03:00:00Z drained"
         pytest.param(LATER, False, "", id="it had no Node: nothing is lost"),
         pytest.param(DRAINED, False, "2026-11-16T03:00:00Z drained", id="nobody drains it any more"),
         pytest.param("2026-11-16T02:00:00Z drained", False, None, id="it knows that"),
+        pytest.param("2026-11-16T03:00:00Z drained", False, None, id="it has just been told"),
+        pytest.param("x drained", False, "2026-11-16T03:00:00Z drained", id="nobody knows until when"),
         pytest.param("", False, None, id="never marked"),
     ],
 )
@@ -109,6 +111,40 @@ async def test_what_a_node_is_marked_with(
     monkeypatch.setattr(UpgradeMarks, "may_drain", lambda _: may_drain)
     await marks_of(orders, "a").renew([host("a", **({"mark": mark} if mark else {}))], NOW)
     assert orders.marks == ({} if wanted is None else {"a": wanted})
+
+
+async def test_a_host_that_is_no_node_is_not_marked_again_and_again() -> None:
+    orders = Marking()
+    await marks_of(orders, "b").renew([host("a", mark=LATER), host("c")], NOW)
+    assert orders.marks == {"c": LATER}
+
+
+@pytest.mark.parametrize("upgrade", [None, Upgrade(group="web")])
+async def test_a_host_without_a_schedule_is_marked_no_more(upgrade: Upgrade | None) -> None:
+    orders = Marking()
+    marked, never = (
+        msgspec.structs.replace(host(name, **notes), spec=ManagedNodeSpec(upgrade=upgrade))
+        for name, notes in (("a", {"mark": DRAINED}), ("b", {}))
+    )
+    await marks_of(orders).renew([marked, never], NOW)
+    assert orders.marks == {"a": ""}
+
+
+@pytest.mark.parametrize("kind", [errors.Conflict, errors.NotFound, errors.InternalError])
+async def test_a_mark_that_fails_is_tried_again_at_the_next_look(
+    kind: type[errors.KubeError], caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(Marking):
+        async def mark(self, one: ManagedNode, mark: str) -> None:
+            self.tried.append(one.metadata.name)
+            raise kind("no")
+
+    orders = Failing()
+    marks, hosts = marks_of(orders), [host("a"), host("b")]
+    for _ in range(2):
+        assert not await marks.renew(hosts, NOW)
+    assert orders.tried == ["a", "b", "a", "b"]
+    assert ("cannot mark host a" in caplog.text) is (kind is errors.InternalError), "somebody was faster"
 
 
 def test_a_mark_wakes_nobody() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
 from nodemanager.api.common.declarations import File
-from nodemanager.controllers.configsets import rollup
+from nodemanager.controllers.configsets import rollup, validity
 from nodemanager.controllers.configsets.validity import Validity
 from nodemanager.host.process import runner
 from nodemanager.kube.conditions import Condition
@@ -85,6 +87,26 @@ async def test_what_could_not_be_read_for_now_is_unknown_and_tried_again() -> No
     renderer.failing = None
     found = await validity.condition(declaring(File(path="/etc/motd", template="{{ .X }}")))
     assert found.status == "False"
+
+
+async def test_sets_that_were_looked_at_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validity, "MAX_KNOWN", 2)
+    renderer = Inline()
+    known = Validity(renderer)
+    file = File(path="/etc/motd", template="{{ .Node.Name }}")
+    for generation in (1, 2, 3, 3, 2):
+        await known.condition(declaring(file, generation=generation))
+    assert len(renderer.asked) == 3
+    await known.condition(declaring(file, generation=1))
+    assert len(renderer.asked) == 4, "the first one was forgotten, and no other"
+
+
+@pytest.mark.parametrize(("count", "more"), [(5, ""), (6, "; and 1 more")])
+async def test_five_findings_are_told(count: int, more: str) -> None:
+    bad = [File(path=f"/etc/{number}", template="{{ end }}") for number in range(count)]
+    found = await judged(declaring(*bad))
+    assert found.message.count("unexpected end") == 5
+    assert found.message.partition("; and ")[2] == more.removeprefix("; and ")
 
 
 async def test_many_findings_are_counted() -> None:

@@ -203,6 +203,38 @@ def test_a_window_is_open_from_its_start_to_before_its_end() -> None:
     assert window(always=True).has_time(hour(0), timedelta(days=999))
 
 
+PARIS, TOKYO, NONE = (
+    WindowSchedule(start="06:00", time_zone=one) for one in ("Europe/Paris", "Asia/Tokyo", "")
+)
+
+
+@pytest.mark.parametrize(
+    ("schedules", "zone", "shown"),
+    [
+        pytest.param([], "", "UTC", id="nobody says one"),
+        pytest.param([], "Asia/Tokyo", "Asia/Tokyo", id="that of the window"),
+        pytest.param([PARIS], "Asia/Tokyo", "Europe/Paris", id="that of its schedule"),
+        pytest.param([NONE], "Asia/Tokyo", "Asia/Tokyo", id="its schedule says none"),
+        pytest.param([PARIS, PARIS], "", "Europe/Paris", id="that of all of them"),
+        pytest.param([PARIS, NONE], "Europe/Paris", "Europe/Paris", id="by different words"),
+        pytest.param([PARIS, TOKYO], "Asia/Tokyo", "Asia/Tokyo", id="they do not agree"),
+        pytest.param([PARIS, NONE], "", "UTC", id="nor say one"),
+    ],
+)
+def test_people_are_told_in_one_zone(schedules: list[WindowSchedule], zone: str, shown: str) -> None:
+    assert str(Calendar(WindowSpec(schedules=schedules, time_zone=zone)).zone()) == shown
+
+
+def test_a_window_of_which_people_cannot_be_told_is_shut_also_if_it_is_always_open() -> None:
+    wrong = Calendar(WindowSpec(always=True, time_zone="Europe/Pari"))
+    with pytest.raises(ValueError, match='there is no time zone "Europe/Pari"'):
+        wrong.opened(MONDAY)
+
+
+def test_a_window_that_never_opens_is_not_open() -> None:
+    assert Calendar(WindowSpec()).opened(MONDAY) is None
+
+
 def test_as_many_openings_are_listed_as_are_asked_for() -> None:
     one = window(schedules=SIX)
     for count in (1, 2, 10, 60):

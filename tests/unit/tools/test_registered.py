@@ -58,6 +58,7 @@ def test_what_counts_as_a_branch() -> None:
 DECIDING = "def f(a):\n" + "    if a: pass\n" * 10
 
 
+@pytest.mark.parametrize("engines", ["fleet", "controllers"])
 @pytest.mark.parametrize(
     ("modules", "spared", "source", "said"),
     [
@@ -74,14 +75,14 @@ DECIDING = "def f(a):\n" + "    if a: pass\n" * 10
                      ["fleet/gone is spared in vain"], id="spared, and gone"),
     ],
 )  # fmt: skip
-def test_a_module_of_fleet_that_decides_is_tried_with_mistakes_or_has_a_reason_why_not(
-    tmp_path: Path, modules: str, spared: str, source: str, said: list[str]
+def test_a_module_that_decides_is_tried_with_mistakes_or_has_a_reason_why_not(
+    tmp_path: Path, modules: str, spared: str, source: str, said: list[str], engines: str
 ) -> None:
     from tools import registered
 
     for name, text in {
-        "tools/mutants.toml": f"[modules]\n{modules}\n[spared]\n{spared}\n",
-        "src/nodemanager/fleet/a/b.py": source,
+        "tools/mutants.toml": f"[modules]\n{modules}\n[spared]\n{spared}\n".replace("fleet/", f"{engines}/"),
+        f"src/nodemanager/{engines}/a/b.py": source,
         "src/nodemanager/other/c.py": DECIDING,
     }.items():
         path = tmp_path / name
@@ -89,4 +90,5 @@ def test_a_module_of_fleet_that_decides_is_tried_with_mistakes_or_has_a_reason_w
         path.write_text(text)
     found = registered.untried(tmp_path)
     assert len(found) == len(said)
-    assert all(line.startswith(start) for line, start in zip(found, said, strict=True))
+    wanted = [start.replace("fleet/", f"{engines}/") for start in said]
+    assert all(line.startswith(start) for line, start in zip(found, wanted, strict=True))

@@ -6,6 +6,7 @@ left alone. It needs no memory: the status of maintenances has the plan, and Nod
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -72,10 +73,8 @@ class PlannedMaintenance:
     async def _say(self, node: str, message: str | None, holder: CordonHolder) -> None:
         """Write the condition. Without the right, none is written: it is not essential."""
         body = StrategicPatch({"status": {"conditions": [condition(MAINTENANCE_PLANNED, message, holder)]}})
-        try:
+        with contextlib.suppress(errors.Forbidden, errors.NotFound):
             await self.client.patch(core.NODES, node, "", body, subresource="status")
-        except (errors.Forbidden, errors.NotFound):
-            return
 
 
 def build(context: ControllerContext) -> Reconcile:
@@ -86,7 +85,7 @@ def build(context: ControllerContext) -> Reconcile:
 
 def on_maintenance(change: Change[NodeMaintenance], _caches: Caches) -> Iterator[Wake]:
     """Look again when the next hosts of a maintenance change."""
-    if (_coming(change.old) or _coming(change.new)) and _coming(change.old) != _coming(change.new):
+    if _coming(change.old) != _coming(change.new):
         yield Wake(THE_ONE)
 
 

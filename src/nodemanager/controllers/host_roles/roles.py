@@ -5,6 +5,7 @@ ConfigSets that match a host, tasks of it that have not ended  ->  names  ->  Ro
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -143,10 +144,8 @@ class HostRoles:
         meta = obj["metadata"]
         patch = ApplyPatch(obj, force=True)
         options = WriteOptions(field_manager=MANAGER)
-        try:
+        with contextlib.suppress(errors.NotFound):  # the namespace is being deleted, and everything with it
             await self._client.patch(resource, meta["name"], meta["namespace"], patch, options=options)
-        except errors.NotFound:
-            return  # the namespace is being deleted, and everything with it
 
 
 def build(context: ControllerContext) -> Reconcile:

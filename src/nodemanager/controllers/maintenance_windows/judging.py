@@ -11,8 +11,6 @@ from nodemanager.api.maintenance.maintenancewindow import (
     MaintenanceWindowStatus,
     Opening,
 )
-from nodemanager.api.maintenance.windows import WindowSpec
-from nodemanager.fleet.windows import wall_clock
 from nodemanager.fleet.windows.calendar import Calendar, Opened
 from nodemanager.fleet.windows.exclusions import Calendars
 from nodemanager.kube import conditions, times
@@ -55,19 +53,12 @@ def judge(window: MaintenanceWindow, calendars: Calendars, now: datetime) -> Mai
 
 
 def _shown(calendar: Calendar, opened: Opened) -> Opening:
-    zone = wall_clock.zone(_zone_of(calendar.spec))
     return Opening(
         start=times.rfc3339(opened.start),
         end=times.rfc3339(opened.end) if opened.end else None,
-        local=_local(opened, zone),
+        local=_local(opened, calendar.zone()),
         remark=calendar.remark(opened),
     )
-
-
-def _zone_of(spec: WindowSpec) -> str:
-    """Return the time zone for people: that of all schedules, if they agree."""
-    zones = {one.time_zone or spec.time_zone for one in spec.schedules} or {spec.time_zone}
-    return (zones.pop() if len(zones) == 1 else spec.time_zone) or "UTC"
 
 
 def _local(opened: Opened, zone: tzinfo) -> str:

@@ -52,7 +52,7 @@ async def restore(orders: Orders, maintenance: NodeMaintenance, hosts: HostsAhea
     meta = maintenance.metadata
     for host in hosts.visited_by(meta.uid):
         claim = observing.claim_of(host)
-        if not isinstance(claim, Claim) or claim.uid != meta.uid:
+        if not isinstance(claim, Claim):  # for the type: it is found by the uid in its claim
             continue
         if claim.holds:
             busy = True
@@ -62,7 +62,7 @@ async def restore(orders: Orders, maintenance: NodeMaintenance, hosts: HostsAhea
                 await orders.hold(maintenance, host.metadata.name, claim).release()
             await orders.forget(host)
         except errors.NotFound:
-            continue
+            pass  # the host is gone
         except errors.Conflict:
             busy = True
     return busy

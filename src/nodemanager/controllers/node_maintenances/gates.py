@@ -74,8 +74,7 @@ class MaintenanceGates:
             found = questions.before(self.answers.get(asked), self.now)
         else:
             claim = observing.claim_of(host)
-            proving = isinstance(claim, Claim) and claim.state is State.PROVING
-            since = claim.since if isinstance(claim, Claim) and proving else None
+            since = claim.since if isinstance(claim, Claim) and claim.state is State.PROVING else None
             found = questions.after(self.answers.get(asked), since, self.now)
         if found is None:
             return None

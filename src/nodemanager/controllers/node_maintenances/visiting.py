@@ -30,7 +30,7 @@ from nodemanager.fleet.maintenance.claims import Claim, State, undo_name
 from nodemanager.fleet.maintenance.facts import HALTED, REFUSED, SUCCEEDED, GateFinding, HostFacts, NodeFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import STATES, Move, Visit, VisitHold, VisitOrder, VisitRules
-from nodemanager.kube import errors
+from nodemanager.kube import errors, wording
 from nodemanager.kube.objects import ObjectKey, ObjectMeta
 from nodemanager.runtime.events import EventRecorder
 from nodemanager.runtime.metrics import Registry
@@ -187,7 +187,7 @@ class VisitDriver:
             if undo is None and back:
                 work = TaskWork(tuple(back), claim.since + UNDO_TIME)
                 undo = await self._created(about, seen, work) or _as_if(task, HALTED)
-            elif undo is None and task is not None:  # it changed nothing that could be taken back
+            elif undo is None:  # it changed nothing that could be taken back
                 undo = _as_if(task, SUCCEEDED)
         ends = order is VisitOrder.GIVE_BACK or (order is VisitOrder.CREATE_TASK and about.ending is not None)
         if ends and task is not None and _is_untaken(task):
@@ -218,7 +218,8 @@ class VisitDriver:
             await hold.say({DRAIN_IN_PROGRESS: "pods are leaving"})
             drained = await hold.drain(about.drain)
             left, blocked = len(drained.blocked), drained.said
-            self._tell_left(seen.host, f"{left} pods are left: {blocked}" if left else "")
+            pods = wording.plural(left, "pod is", "pods are")
+            self._tell_left(seen.host, f"{pods} left: {blocked}" if left else "")
         node = await hold.node()
         return None if node is None else _node_facts(node, left, blocked)
 

@@ -99,7 +99,7 @@ class Finalizing:
         try:
             await self.client.patch(SET_METADATA, meta.name, meta.namespace, change)
         except errors.NotFound:
-            return
+            pass  # it is gone
         except errors.Conflict:
             raise Retry(SETTLE_SECONDS, "somebody else wrote the set meanwhile") from None
 

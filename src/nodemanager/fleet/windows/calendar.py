@@ -9,11 +9,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 from nodemanager.api.maintenance.windows import WindowSchedule, WindowSpec
-from nodemanager.fleet.windows import exclusions, openings, spans
+from nodemanager.fleet.windows import exclusions, openings, spans, wall_clock
 from nodemanager.fleet.windows.exclusions import Calendars
 from nodemanager.fleet.windows.spans import Span
 from nodemanager.kube.go import durations
@@ -57,14 +57,21 @@ class Calendar:
         least = timedelta(seconds=durations.parse(self.spec.minimum_time_left or "0"))
         return found.end - now >= max(least, needed)
 
+    def zone(self) -> tzinfo:
+        """Return the time zone for people: that of all schedules, if they agree."""
+        zones = {one.time_zone or self.spec.time_zone for one in self.spec.schedules}
+        return wall_clock.zone((zones.pop() if len(zones) == 1 else self.spec.time_zone) or "UTC")
+
     def following(self, now: datetime, count: int) -> list[Opened]:
         """Return the opening of now, if there is one, and the next ones."""
+        self.zone()  # a window that is always open needs none, but is shut if people cannot be told of it
         found: list[Opened] = []
         for ahead in HORIZONS:
-            known, complete = self._looked(Span(now, now + ahead), count)
+            limit = now + ahead
+            known, complete = self._looked(Span(now, limit), count)
             found = [Opened(one.start, one.end if one.end < complete else None) for one in known]
             endless = bool(found) and found[-1].end is None and ahead >= _ENOUGH
-            if complete < now + ahead or len(found) > count or endless:
+            if complete < limit or len(found) > count or endless:
                 break
         return found[:count]
 

@@ -67,9 +67,7 @@ def _said(made: NodeMaintenanceStatus, problem: Problem | None, stopped: str) ->
         message=message,
     )
     done = made.phase == "Succeeded"
-    yield Condition(
-        type=COMPLETE, status=conditions.TRUE if done else conditions.FALSE, reason=made.phase or "Pending"
-    )
+    yield Condition(type=COMPLETE, status=conditions.TRUE if done else conditions.FALSE, reason=made.phase)
 
 
 def _realtime(kept: RealtimeKept, name: str) -> Condition:

@@ -48,7 +48,7 @@ class StatusChange:
     decision: MaintenanceDecision | None
     ended: EndedRun | None
     now: datetime
-    enforced: bool = True
+    enforced: bool
     """Whether realtime operations need no approval any more."""
 
     @property
@@ -115,13 +115,16 @@ def newly_escalated(old: NodeMaintenanceStatus, new: NodeMaintenanceStatus) -> s
     """Return the hosts with a drift that needs a person, new since the last status; empty = none."""
     before, after = old.escalated or EscalatedHosts(), new.escalated or EscalatedHosts()
     last = before.first[-1] if before.hosts > len(before.first) else None
-    # Hosts after the last named one may have been there before: only the number shows.
+    # Hosts after the last named one may have been there before, and others come there: only the number shows.
     hosts = [one for one in after.first if one not in before.first and (last is None or one < last)]
     if after.hosts <= before.hosts and not hosts:
         return ""
-    named = wording.listed(hosts or after.first, SHOWN, max(len(hosts), after.hosts - before.hosts))
-    look = f"nodemanager describe mn {(hosts or after.first)[0]}"
-    return f"somebody changed what is to be looked at by a person, on {named}: {look}"
+    said, count = "somebody changed what is to be looked at by a person", after.hosts - before.hosts
+    if not hosts:
+        more = wording.plural(count, "further host")
+        return f"{said}, on {more}, after {after.first[-1]} by name: see condition Escalated"
+    named = wording.listed(hosts, SHOWN, max(len(hosts), count))
+    return f"{said}, on {named}: nodemanager describe mn {hosts[0]}"
 
 
 def _approvals(change: StatusChange) -> Iterator[str]:

@@ -51,8 +51,8 @@ class UpgradeMarks:
             try:
                 await self.orders.mark(host, mark)
                 self._refused.pop(uid, None)
-            except (errors.Conflict, errors.NotFound):  # another writer was faster: the next look
-                continue
+            except (errors.Conflict, errors.NotFound):
+                pass  # another writer was faster: the next look
             except errors.Forbidden as error:  # perhaps for all hosts: one try per look is enough
                 self._refused[uid] = now + REFUSED
                 log.warning(
