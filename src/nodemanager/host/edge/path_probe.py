@@ -35,6 +35,7 @@ _HEADER: Final = 14
 _LEAST: Final = 60
 _BROADCAST: Final = b"\xff" * 6
 _LOCAL: Final = 0x02
+_GROUP: Final = 0x01
 OpenSocket = Callable[[str], socket.socket]
 
 
@@ -116,14 +117,23 @@ def digest(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()[:8]
 
 
+def sender(address: bytes) -> bytes:
+    """Return the address that frames of a card come from; pure.
+
+    A bond has the address of one of its cards. Were that in a frame of another one, switches would send to
+    that card what is for the bond. Cards of virtual machines have local addresses already, so that it is not
+    enough to make it one.
+    """
+    made = hashlib.sha256(b"path probe" + address).digest()[: len(address)]
+    return bytes([(made[0] | _LOCAL) & ~_GROUP]) + made[1:]
+
+
 def encode(address: bytes, frame: Frame) -> bytes:
     """Return a frame as it is sent, to everybody; pure."""
-    # An address of its own, so that no switch believes the bond to be where this card is.
-    sender = bytes([(address[0] | _LOCAL) & 0xFE]) + address[1:]
     name = frame.card.encode()[:16]
     who = frame.session, frame.host, frame.run, frame.echo
     body = _BODY.pack(_MAGIC, *who, name, frame.number, frame.heard)
-    return (_BROADCAST + sender + struct.pack("!H", ETHER_TYPE) + body).ljust(_LEAST, b"\0")
+    return (_BROADCAST + sender(address) + struct.pack("!H", ETHER_TYPE) + body).ljust(_LEAST, b"\0")
 
 
 def decode(data: bytes) -> Frame | None:

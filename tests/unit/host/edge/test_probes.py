@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Unpack
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nodemanager.host.base import HostError, How
@@ -223,9 +223,18 @@ def test_a_frame_is_read_as_it_was_sent() -> None:
     data = path_probe.encode(bytes.fromhex("525400000001"), frame)
     assert path_probe.decode(data) == frame
     assert 60 <= len(data) <= 1514
-    assert data[:14] == bytes.fromhex("ffffffffffff52540000000188b5")
-    odd = path_probe.encode(bytes.fromhex("014000000001"), frame)
-    assert odd[6] == 0x02, "never a group address"
+    assert (data[:6], data[12:14]) == (b"\xff" * 6, b"\x88\xb5")
+    assert data[6:12] == path_probe.sender(bytes.fromhex("525400000001"))
+
+
+@given(st.lists(st.binary(min_size=6, max_size=6), min_size=2, max_size=4, unique=True))
+@example([bytes.fromhex("525400000001"), bytes.fromhex("525400000002")])
+def test_no_frame_comes_from_the_address_of_a_card_which_may_be_that_of_the_bond(cards: list[bytes]) -> None:
+    """Also where these are local already, as in virtual machines: switches would send there what is its."""
+    senders = [path_probe.sender(one) for one in cards]
+    assert not set(senders) & set(cards)
+    assert len(set(senders)) == len(cards)
+    assert all(one[0] & 0x03 == 0x02 for one in senders), "local, and never of a group"
 
 
 @given(st.binary(max_size=200))
