@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support import host_python
+from support import host_python, inotify_room
 from support.nspawn import Machine
 
 _HERE = Path(__file__).parent
@@ -24,6 +25,17 @@ _SECONDS = {
     "test_image.py": 35,
 }  # fmt: skip
 """How long files take by the clock, of those that take long: they begin first."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have room for all machines; the workers have it from the process that started them."""
+    if os.geteuid() == 0 and not hasattr(config, "workerinput"):
+        inotify_room.make(config.stash)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave the limit as it was."""
+    inotify_room.give_back(config.stash)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -123,9 +123,11 @@ class Machine:
             )
         deadline = time.monotonic() + BOOT_SECONDS
         while not self._is_up():
-            if self._process.poll() is not None or time.monotonic() > deadline:
+            code = self._process.poll()
+            if code is not None or time.monotonic() > deadline:
+                why = f"not up within {BOOT_SECONDS:g} s" if code is None else f"it ended with {code}"
                 self.kill()
-                raise Failed(f"cannot boot {self.name}:\n{self.console()}")
+                raise Failed(f"cannot boot {self.name}: {why}:\n{self.console()}")
             time.sleep(0.05)
 
     def run(
