@@ -3,7 +3,8 @@
     fanotify --process, entry--> /proc, while the process is still there --> `who`, asked after a repair
 
 Nothing depends on it. Where it is not to be had (no CAP_SYS_ADMIN, an old kernel, a filesystem without
-handles, a process that is gone before we look) a drift is reported without, or with less.
+handles, a process that is gone before we look, or has not closed the file yet) a drift is reported without,
+or with less.
 """
 
 from __future__ import annotations
