@@ -104,10 +104,10 @@ verify: $(VENV)/.dev ## Fail when a generated file is not what the code says
 	$(BIN)/python -m tools.generate --check
 
 # By file, so that the hosts of a file are booted once, and in our order: xdist has files with few tests come last,
-# however long they take. Hosts wait more than they compute, so four files for each core. A benchmark wants the machine
+# however long they take. Hosts wait more than they compute, so three files for each core. A benchmark wants the machine
 # for itself.
 .PHONY: e2e
-AT_ONCE ?= $(shell echo $$((4 * $$(nproc))))
+AT_ONCE ?= $(shell echo $$((3 * $$(nproc))))
 ALONE := tests/hosts/test_drift_bench.py
 e2e: $(VENV)/.dev bin/manager ## Run the built bin/manager the way a user does, on real hosts, too (as root)
 	@[ "$$(id -u)" = 0 ] || { echo "cannot boot hosts: only root can; run sudo make e2e," \
