@@ -19,9 +19,15 @@ _BEFORE: Final = pytest.StashKey[int]()
 def make(stash: pytest.Stash, limit: Path = LIMIT) -> None:
     """Raise the limit for as long as this run takes, where it is lower; one process of a run does so."""
     before = int(limit.read_text())
-    if before < INSTANCES:
+    if before >= INSTANCES:
+        return
+    try:
         limit.write_text(f"{INSTANCES}\n")
-        stash[_BEFORE] = before
+    except OSError as error:
+        said = f"cannot boot many hosts at once: {limit} is {before}, and cannot be raised: {error.strerror}"
+        remedy = f"run sysctl fs.inotify.max_user_instances={INSTANCES} where these settings can be changed"
+        raise pytest.UsageError(f"{said}; {remedy}") from error
+    stash[_BEFORE] = before
 
 
 def give_back(stash: pytest.Stash, limit: Path = LIMIT) -> None:

@@ -234,6 +234,13 @@ async def test_a_restarted_operator_waits_before_it_judges() -> None:
     assert fleet.reads == read, "of a host that is known to be silent nobody asks"
 
 
+async def renewed_twice(fleet: PretendFleet) -> None:
+    """A host is alive that renews its Lease: one look alone says only that there is one."""
+    for stamp in ("first", "second"):
+        fleet.renew("a", stamp=stamp)
+        await asyncio.sleep(INTERVAL)
+
+
 @virtual_time.test
 async def test_an_outage_of_the_api_silences_nobody() -> None:
     fleet = PretendFleet()
@@ -254,9 +261,7 @@ async def test_a_host_has_all_its_time_again_after_its_renewals_could_not_be_see
     fleet = PretendFleet()
     fleet.join("a")
     async with watched(fleet):
-        for stamp in ("first", "second"):
-            fleet.renew("a", stamp=stamp)
-            await asyncio.sleep(INTERVAL)
+        await renewed_twice(fleet)
         await fleet.outage(1.4 * DURATION - INTERVAL - 1)
         await asyncio.sleep(INTERVAL)
         fleet.renew("a", stamp="third")
@@ -271,9 +276,7 @@ async def test_a_host_has_all_its_time_again_after_nobody_could_be_asked_about_i
     fleet = PretendFleet()
     fleet.join("a")
     async with watched(fleet):
-        for stamp in ("first", "second"):
-            fleet.renew("a", stamp=stamp)
-            await asyncio.sleep(INTERVAL)
+        await renewed_twice(fleet)
         await asyncio.sleep(1.4 * DURATION - INTERVAL - 1)
         fleet.down = True
         await asyncio.sleep(10)
@@ -289,9 +292,7 @@ async def test_a_lease_that_is_gone_and_of_which_nothing_was_heard_says_nothing_
     fleet = PretendFleet()
     fleet.join("a")
     async with watched(fleet):
-        for stamp in ("first", "second"):
-            fleet.renew("a", stamp=stamp)
-            await asyncio.sleep(INTERVAL)
+        await renewed_twice(fleet)
         del fleet.leases_stored["a"]
         await asyncio.sleep(3 * LATEST)
         assert fleet.condition("a") == "Unknown"

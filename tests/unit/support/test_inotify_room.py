@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -29,3 +31,17 @@ def test_the_limit_is_raised_and_given_back(
         limit.write_text(f"{changed}\n")
     inotify_room.give_back(stash, limit)
     assert int(limit.read_text()) == after
+
+
+def test_a_limit_that_cannot_be_raised_is_said_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = tmp_path / "max_user_instances"
+    limit.write_text("128\n")
+
+    def refuse(_path: Path, _text: str) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, "write_text", refuse)  # root may write whatever its mode is
+    with pytest.raises(pytest.UsageError, match=r"is 128, .*: Read-only file system; run sysctl"):
+        inotify_room.make(pytest.Stash(), limit)
